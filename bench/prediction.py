@@ -20,7 +20,7 @@ from bench.harness import Bench, bench, machine, write_page
 from bench.link import problem, tc
 from orchestrator import recipes
 from orchestrator.config import Train
-from orchestrator.prediction.review import images_per_second
+from orchestrator.prediction.compare_with_runs import images_per_second
 from orchestrator.schema import Predicted, Profile, Results
 
 NAME = "bench-predict"

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
-from orchestrator import progress, termination
+from orchestrator import end_programs, progress
 from orchestrator.errors import StateError
 from orchestrator.schema.file_lock import try_lock
 from orchestrator.state import StateDir, usable
@@ -29,12 +29,12 @@ def held(state_dir: StateDir) -> Iterator[None]:
     """
     with _locked(state_dir, "lock"), _locked(state_dir, "starting"):
         for _ in range(ROUNDS):
-            programs = termination.orphans(state_dir.path)
+            programs = end_programs.orphans(state_dir.path)
             if not programs:
                 break
             with progress.step("Ending programs of a killed command"):
-                termination.end_all(programs)
-        termination.mark_programs(state_dir.path)
+                end_programs.end_all(programs)
+        end_programs.mark_programs(state_dir.path)
         yield
 
 

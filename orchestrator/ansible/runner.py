@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from orchestrator import packaged_files, state, termination
+from orchestrator import end_programs, packaged_files, state
 from orchestrator.ansible import environment, ssh_connections
 from orchestrator.errors import LAST_LINES, CommandFailed, NodesFailed, command
 from orchestrator.lazy_imports import LazyModule
@@ -100,7 +100,7 @@ class _Watch:
 
 
 def _play(state_dir: StateDir, playbook: str, variables: Mapping[str, str], watch: _Watch) -> Any:
-    with environment.needed_variables(), termination.ending_children():
+    with environment.needed_variables(), end_programs.ending_children():
         return ansible_runner.run(
             private_data_dir=str(state_dir.ansible),
             project_dir=str(packaged_files.directory("ansible")),

@@ -15,7 +15,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperGroup
 
-from orchestrator import __version__, progress, state, termination
+from orchestrator import __version__, end_programs, progress, state
 from orchestrator.cli import options, process_setup
 from orchestrator.errors import OrchestratorError, PreflightError
 
@@ -120,7 +120,7 @@ def _root(
 def main() -> NoReturn:
     """Run a command of the console script; turn errors into one message and an exit code (see orchestrator.errors)."""
     process_setup.prepare()
-    termination.keep_programs_interruptible()
+    end_programs.keep_programs_interruptible()
     code = _outcome(process_setup.require_utf8_arguments) or _outcome(app)
     unwritten = _outcome(sys.stdout.flush)
     sys.exit(code or unwritten)

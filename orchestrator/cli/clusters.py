@@ -8,7 +8,7 @@ import typer
 
 from orchestrator import health as health_checks
 from orchestrator import progress, providers
-from orchestrator.cli import options, output, reports
+from orchestrator.cli import options, output, result_tables
 from orchestrator.cli.options import ConfigFile, GrafanaPassword, GrafanaPasswordFile, Json, Name, key
 from orchestrator.config import FILE, Config, template
 from orchestrator.errors import ConfigError, OrchestratorError
@@ -68,8 +68,8 @@ def plan(
     bill = prices.bill(planned.priced, config.prices)
     if json:
         return output.as_json({"changes": planned.changes, "prices": bill, "currency": config.currency})
-    reports.plan(config, planned.changes)
-    reports.bill(bill, config.currency)
+    result_tables.plan(config, planned.changes)
+    result_tables.bill(bill, config.currency)
 
 
 def deploy(
@@ -108,7 +108,7 @@ def deploy(
     changes = ", ".join(f"{node} changed={count}" for node, count in deployment.changed.items())
     cluster = deployment.cluster
     output.line(f"cluster {cluster.name}: {len(cluster.nodes)} nodes, {cluster.slots} slots ({changes})")
-    reports.missing(deployment.missing)
+    result_tables.missing(deployment.missing)
     output.line(
         f"took {sum(deployment.seconds.values()):.1f} s: "
         + ", ".join(f"{k} {v:.1f}" for k, v in deployment.seconds.items())
@@ -123,17 +123,17 @@ def status(config_file: ConfigFile = None, name: Name = None, json: Json = False
     health = health_checks.health(state_dir, cluster, providers.of(record).trainer_digest(record))
     run_states = control.overview(state_dir, cluster)
     if json:
-        listing = [reports.as_record(run_state) for run_state in run_states]
+        listing = [result_tables.as_record(run_state) for run_state in run_states]
         report = {"cluster": cluster, "missing": record.missing, "health": health.checks, "runs": listing}
         return output.as_json(report)
     output.line(
         f"cluster {cluster.name} ({record.config['provider']}): {len(cluster.nodes)} nodes, {cluster.slots} slots"
     )
-    reports.nodes(cluster, health)
-    reports.missing(record.missing)
+    result_tables.nodes(cluster, health)
+    result_tables.missing(record.missing)
     if run_states:
         output.line()
-        reports.runs_table(run_states[-5:])
+        result_tables.runs_table(run_states[-5:])
 
 
 def teardown(

@@ -7,11 +7,11 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from orchestrator import progress, state
-from orchestrator.cli import output, reports
+from orchestrator.cli import output, result_tables
 from orchestrator.cluster import Cluster
 from orchestrator.errors import RunFailed, RunStopped
 from orchestrator.errors import command as spell
-from orchestrator.runs import collection, control
+from orchestrator.runs import collected_files, control
 from orchestrator.runs.control import RunState
 from orchestrator.runs.run_record import Run
 from orchestrator.state import StateDir
@@ -26,7 +26,7 @@ def follow(
     cluster: Cluster,
     run: Run,
     json: bool,
-    show: Show = reports.run,
+    show: Show = result_tables.run,
     detach: bool = False,
     quiet: bool = False,
 ) -> None:
@@ -81,7 +81,7 @@ def _finished(state_dir: StateDir, cluster: Cluster, run: Run, quiet: bool) -> R
         output.stream(control.watch(state_dir, cluster, run), to_stderr=quiet)
         with control.head_session(state_dir, cluster) as head:
             run_state = control.get_state(state_dir, head, run)
-            collection.collect(state_dir, head, run)
+            collected_files.collect(state_dir, head, run)
     except KeyboardInterrupt:
         progress.note(f"run {run.id} continues: {_further(run, cluster)}")
         raise
@@ -94,7 +94,7 @@ def _failed(state_dir: StateDir, cluster: Cluster, run_state: RunState) -> RunFa
     run, failure = run_state.run, run_state.status.failure if run_state.status else None
     cause = f"failed: {control.describe(failure, cluster)}" if failure else f"was {run_state.state}"
     hint = f"{spell(f'logs {run.id}', cluster.name)} shows its whole log"
-    if collection.is_resumable(state_dir, run):
+    if collected_files.is_resumable(state_dir, run):
         hint += f", {spell(f'train --resume {run.id}', cluster.name)} continues from its newest checkpoint"
     kind = RunStopped if run_state.status and run_state.status.exit_code == RunStopped.exit_code else RunFailed
     return kind(f"run {run.id} {cause}", hint)

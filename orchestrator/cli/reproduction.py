@@ -18,7 +18,7 @@ from orchestrator.reproduction import comparison, export_contents, load, run_arc
 from orchestrator.reproduction import rerun as reruns
 from orchestrator.reproduction.comparison import Comparison, Tolerance
 from orchestrator.reproduction.load import Exported
-from orchestrator.runs import collection, control, jobs, store, user_variables
+from orchestrator.runs import collected_files, control, jobs, store, user_variables
 from orchestrator.runs.run_record import Run
 from orchestrator.schema.bounded_files import MAX_SHOWN, shown
 from orchestrator.state import Record, StateDir
@@ -70,7 +70,7 @@ def _fetch(state_dir: StateDir, record: Record | None, run: Run) -> None:
     if record and record.cluster:
         if not store.is_collected(state_dir, run):
             with control.head_session(state_dir, record.cluster) as head:
-                collection.collect(state_dir, head, run)
+                collected_files.collect(state_dir, head, run)
         export_contents.fetch_series(state_dir, record, record.cluster, run)
 
 

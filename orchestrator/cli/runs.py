@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from orchestrator import plot, progress, state
-from orchestrator.cli import options, output, reports
+from orchestrator.cli import options, output, result_tables
 from orchestrator.cli.options import ConfigFile, Json, Name, completed
 from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.plot import epochs
-from orchestrator.runs import collection, control, store
+from orchestrator.runs import collected_files, control, store
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import Results, goal, top1_of
 from orchestrator.state import StateDir
@@ -85,12 +85,12 @@ def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None,
                 control.stop(head, chosen)
         if not store.is_collected(state_dir, chosen):
             with progress.step("Saving its files"):
-                collection.collect(state_dir, head, chosen)
+                collected_files.collect(state_dir, head, chosen)
         run_state = control.get_state(state_dir, head, chosen)
     if run_state.status is None or run_state.status.left:
         control.sweep(state_dir, cluster, chosen)
     output.as_json(run_state) if json else output.line(f"run {chosen.id}: {run_state.state}")
-    if run_state.state != "finished" and collection.is_resumable(state_dir, chosen):
+    if run_state.state != "finished" and collected_files.is_resumable(state_dir, chosen):
         progress.note(f"{command(f'train --resume {chosen.id}', cluster.name)} continues from its newest checkpoint")
 
 
@@ -102,8 +102,8 @@ def list_runs(config_file: ConfigFile = None, name: Name = None, json: Json = Fa
         progress.note(f"left out: {problem}")
     run_states = control.overview(state_dir, record.cluster if record else None)
     if json:
-        return output.as_json([reports.as_record(run_state) for run_state in run_states])
-    reports.runs_table(run_states) if run_states else output.line(f"cluster {state_dir.name}: no runs yet")
+        return output.as_json([result_tables.as_record(run_state) for run_state in run_states])
+    result_tables.runs_table(run_states) if run_states else output.line(f"cluster {state_dir.name}: no runs yet")
 
 
 def results(
@@ -123,7 +123,7 @@ def results(
     record = state.read(state_dir)
     if record and record.cluster and not store.is_collected(state_dir, chosen):
         with control.head_session(state_dir, record.cluster) as head:
-            collection.collect(state_dir, head, chosen)
+            collected_files.collect(state_dir, head, chosen)
     directory = state_dir.runs / chosen.id
     if not (directory / "log").exists():
         shown = command(f"logs {chosen.id}", state_dir.name)
@@ -132,7 +132,7 @@ def results(
         epochs.draw(_trained(directory, chosen.id), plot_file, top1)
         progress.note(f"wrote {plot_file}")
     [run_state] = control.overview(state_dir, record.cluster if record else None, [chosen])
-    reports.run(run_state, directory, json, top1)
+    result_tables.run(run_state, directory, json, top1)
 
 
 def _top1(until: str | None) -> float | None:
@@ -144,7 +144,7 @@ def _top1(until: str | None) -> float | None:
 
 
 def _trained(directory: Path, run: str) -> Results:
-    results = reports.trained(directory)
+    results = result_tables.trained(directory)
     if results is None:
         raise StateError(f"run {run} left no results.json to draw", "a training run writes it when it begins")
     return results

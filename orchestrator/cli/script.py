@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import follow, launch_options, options, reports
+from orchestrator.cli import follow, launch_options, options, result_tables
 from orchestrator.cli.launch_options import (
     Autotune,
     Controller,
@@ -66,7 +66,7 @@ def run_script(
     secret = [*([config_file] if config_file else []), *environment.files]
     packages = None if no_packages else requirements.find(command, requirements_file, wheels, *secret)
     if dry_run:
-        return reports.source(script.gather(command, *secret), json, packages)
+        return result_tables.source(script.gather(command, *secret), json, packages)
     script.locate(command)
     config = options.load(config_file, name, flags)
     state_dir, cluster, digest = launch_options.deployed(config)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator import recipes
-from orchestrator.cli import follow, launch_options, options, reports
+from orchestrator.cli import follow, launch_options, options, result_tables
 from orchestrator.cli.launch_options import Autotune, Controller, CycleTime, Detach, Env, EnvFile, Fusion, Interface, Np
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cluster import Cluster
@@ -50,7 +50,7 @@ def check(
     """Check the health of every node, then the result and the speed of an allreduce over all ranks."""
     config = options.load(config_file, name, options.settings(locals()))
     state_dir, cluster, digest = launch_options.deployed(config)
-    shown = follow.show_file(runs_check.MEASURED, CheckResult, reports.check)
+    shown = follow.show_file(runs_check.MEASURED, CheckResult, result_tables.check)
     follow.follow(
         state_dir, cluster, runs_check.start(state_dir, cluster, digest, config.launch), json, shown, quiet=True
     )

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from orchestrator.config import documents
+from orchestrator.config import yaml_documents
 from orchestrator.config.model import Config
 from orchestrator.schema.bounded_files import location, shown
 
@@ -57,7 +57,7 @@ def template() -> str:
         if default is None and is_section(path):
             lines += ["", f"{indent}# {description}", f"{indent}{name}:"]
         else:
-            shown = "" if default is None else f" {documents.dump(default).splitlines()[0]}"
+            shown = "" if default is None else f" {yaml_documents.dump(default).splitlines()[0]}"
             mark = "# " if default is None or name == "nodes" else ""  # without `nodes`, hosts are counted
             lines.append(f"{indent}{mark}{name}:{shown}".ljust(35) + f" # {description}")
     return "\n".join(lines) + "\n"

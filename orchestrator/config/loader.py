@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from orchestrator.config import documents
+from orchestrator.config import yaml_documents
 from orchestrator.config.key_errors import every_key, explain, is_section
 from orchestrator.config.model import Config
 from orchestrator.errors import ConfigError, StateError
@@ -113,7 +113,7 @@ def _read(path: Path) -> dict[str, Any]:
     if path == Path(os.devnull):  # a device, by which people name an empty file
         return {}
     try:
-        values = documents.read(path)
+        values = yaml_documents.read(path)
     except FileNotFoundError as error:
         raise ConfigError([f"{path}: {error.strerror}"], "`orchestrator init` writes one") from None
     except Unreadable as error:

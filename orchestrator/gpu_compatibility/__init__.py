@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from orchestrator.config import Framework, documents
+from orchestrator.config import Framework, yaml_documents
 from orchestrator.config.sections import Gpu
 from orchestrator.errors import PreflightError
 
@@ -94,7 +94,7 @@ def distribution(image: str) -> str | None:
 
 @cache
 def _table() -> dict[str, Any]:
-    content: dict[str, Any] = documents.read(Path(__file__).with_name("table.yaml"))
+    content: dict[str, Any] = yaml_documents.read(Path(__file__).with_name("table.yaml"))
     return content
 
 

@@ -11,7 +11,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.errors import NodesFailed, OrchestratorError, StateError, command
 from orchestrator.monitoring import connection, series
 from orchestrator.progress import log_errors
-from orchestrator.runs import collection, control, store
+from orchestrator.runs import collected_files, control, store
 from orchestrator.runs.run_record import Run
 from orchestrator.ssh import Session
 from orchestrator.state import Record, StateDir
@@ -158,7 +158,7 @@ def _save_run(state_dir: StateDir, head: Session, run: Run, stop: bool) -> str:
             if not stop:
                 return "it is running"
             control.stop(head, run)
-        collection.collect(state_dir, head, run, FETCH_SECONDS)
+        collected_files.collect(state_dir, head, run, FETCH_SECONDS)
         (state_dir.runs / run.id / SAVED).touch()
     except (OrchestratorError, OSError, ValueError, tarfile.TarError) as error:
         return str(error)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from orchestrator.config import documents
+from orchestrator.config import yaml_documents
 from orchestrator.prediction import link_kinds, ready_gradients, single_rank, step_timeline
 from orchestrator.prediction.allreduce_time import Topology
 from orchestrator.prediction.gradient_groups import Engine
@@ -79,7 +79,7 @@ class Tested:
 
 def published() -> list[Entry]:
     """Read the published measurements."""
-    return [Entry.model_validate(entry) for entry in documents.read(FILE)]
+    return [Entry.model_validate(entry) for entry in yaml_documents.read(FILE)]
 
 
 def test() -> list[Tested]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from orchestrator.config import Config
-from orchestrator.config.documents import read
+from orchestrator.config.yaml_documents import read
 from orchestrator.errors import ConfigError
 from orchestrator.prediction.link_kinds import Limit
 

@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from orchestrator.config import documents
+from orchestrator.config import yaml_documents
 
 DIRECTORY = Path(__file__).parent
 DATASETS = "datasets"
@@ -12,7 +12,7 @@ DATASETS = "datasets"
 
 @cache
 def _read(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = documents.read(DIRECTORY / f"{name}.yaml")
+    content: dict[str, Any] = yaml_documents.read(DIRECTORY / f"{name}.yaml")
     return content
 
 

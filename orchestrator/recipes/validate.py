@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, create_model
 
-from orchestrator.config import documents, expanded, explain
+from orchestrator.config import expanded, explain, yaml_documents
 from orchestrator.config.sections import Section
 from orchestrator.errors import ConfigError
 from orchestrator.schema import Compression, Optimizer, Precision, Schedule
@@ -61,7 +61,7 @@ def user_recipe(path: Path, datasets: list[str]) -> dict[str, dict[str, Any]]:
         ConfigError: The file cannot be read, or its content is wrong. It holds every problem.
     """
     try:
-        values = documents.read(expanded("train.recipe", path))
+        values = yaml_documents.read(expanded("train.recipe", path))
     except FileNotFoundError as error:
         raise ConfigError([f"train.recipe: {path}: {error.strerror}"], "correct the path") from None
     except Unreadable as error:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
-from orchestrator.config import documents
+from orchestrator.config import yaml_documents
 from orchestrator.reproduction.load import Exported
 
 OF_TRAIN = (
@@ -51,7 +51,7 @@ def citation(old: Exported, authors: Sequence[str]) -> str:
         "version": old.provenance.orchestrator,
         **({"commit": code.commit} if code else {}),
     }
-    return documents.dump(
+    return yaml_documents.dump(
         {
             "cff-version": "1.2.0",
             "message": "If you use this run, please cite it as below.",

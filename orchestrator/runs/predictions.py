@@ -13,10 +13,10 @@ from orchestrator import state
 from orchestrator.cluster import Cluster
 from orchestrator.prediction import link_fit, link_kinds, single_rank
 from orchestrator.prediction.cluster_links import Connection
+from orchestrator.prediction.compare_with_runs import Reviewed
+from orchestrator.prediction.compare_with_runs import review as compared
 from orchestrator.prediction.forecast import forecast
 from orchestrator.prediction.link_fit import Point
-from orchestrator.prediction.review import Reviewed
-from orchestrator.prediction.review import review as compared
 from orchestrator.prediction.single_rank import Node
 from orchestrator.prediction.step_timeline import Options, carried
 from orchestrator.runs import store

@@ -7,7 +7,7 @@ from typing import Any
 from orchestrator import progress
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError, StateError, command
-from orchestrator.runs import collection, control
+from orchestrator.runs import collected_files, control
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.run_record import QUEUE, Run
 from orchestrator.schema import CheckpointEntry, Checkpoints, TrainConfig, top1_of
@@ -64,7 +64,7 @@ def read(state_dir: StateDir, head: Session, old: Run) -> tuple[TrainConfig, Che
     """
     if control.get_state(state_dir, head, old).state == "running":
         raise StateError(f"run {old.id} is still running", f"{command(f'stop {old.id}', state_dir.name)} stops it")
-    index = collection.checkpoints_on_cluster(head, old) or _brought_back(state_dir, head, old)
+    index = collected_files.checkpoints_on_cluster(head, old) or _brought_back(state_dir, head, old)
     path = f"{old.directory}/config.json"
     settings = head.must("read the run's settings", ["cat", path])
     starts = f"restore it from a copy, or {command('train', state_dir.name)} starts a new run"
@@ -73,10 +73,10 @@ def read(state_dir: StateDir, head: Session, old: Run) -> tuple[TrainConfig, Che
 
 def _brought_back(state_dir: StateDir, head: Session, old: Run) -> Checkpoints:
     """Upload the collected checkpoints of a run of a torn-down cluster, and return their index."""
-    if collection.is_resumable(state_dir, old):
+    if collected_files.is_resumable(state_dir, old):
         with progress.step(f"Placing the checkpoint of {old.id} on the shared storage"):
-            collection.upload_checkpoint(state_dir, head, old)
-    present = collection.checkpoints_on_cluster(head, old)
+            collected_files.upload_checkpoint(state_dir, head, old)
+    present = collected_files.checkpoints_on_cluster(head, old)
     if not present or not present.entries:
         raise StateError(
             f"run {old.id} has no checkpoint", f"{command('train', state_dir.name)} with its options starts a new one"

@@ -13,7 +13,7 @@ from orchestrator.lazy_imports import LazyModule
 from orchestrator.schema.bounded_files import read_text
 from orchestrator.ssh.channels import Unreachable
 from orchestrator.ssh.openssh import proxied, ssh_options, tunnel
-from orchestrator.ssh.parse import parsed
+from orchestrator.ssh.parse_answers import parsed
 from orchestrator.ssh.route import Route, open_route
 from orchestrator.ssh.session import Answer, Session
 from orchestrator.state import StateDir

@@ -9,7 +9,7 @@ from orchestrator.cluster import Cluster, hosts
 from orchestrator.config import Config, stored
 from orchestrator.errors import ConfigError, StateError
 from orchestrator.lifecycle import deploy
-from orchestrator.runs import collection, control, jobs, store
+from orchestrator.runs import collected_files, control, jobs, store
 from orchestrator.runs.control import RunState
 from orchestrator.runs.run_record import Run
 from orchestrator.schema.studies import LONGEST, Launch
@@ -159,7 +159,7 @@ class Launcher:
         """
         with control.head_session(self.state_dir, self.cluster) as head:
             run_state = control.get_state(self.state_dir, head, run)
-            fetched = collection.collect(self.state_dir, head, run, checkpoints=False)
+            fetched = collected_files.collect(self.state_dir, head, run, checkpoints=False)
             head.run(["rm", "-rf", f"{run.directory}/checkpoints"])
         return self.journal.keep(fetched, run.id), run_state
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from orchestrator import progress, state
 from orchestrator.errors import StateError, command
-from orchestrator.runs import collection, control, queues, store
+from orchestrator.runs import collected_files, control, queues, store
 from orchestrator.runs.control import RunState
 from orchestrator.runs.run_record import Run
 from orchestrator.schema.studies import Launch
@@ -104,7 +104,7 @@ def collect(launcher: Launcher) -> Iterator[Launch]:
     if queue:
         _awaited(launcher, queue)
         with control.head_session(launcher.state_dir, launcher.cluster) as head:
-            collection.collect(launcher.state_dir, head, queue)
+            collected_files.collect(launcher.state_dir, head, queue)
     launcher.journal.dequeue()
 
 

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from orchestrator.config import documents
+from orchestrator.config import yaml_documents
 from orchestrator.errors import ConfigError, StateError
 from orchestrator.schema import bounded_files
 from orchestrator.schema.atomic_write import flush, replaced
@@ -211,7 +211,7 @@ def create(directory: Path, study: Study) -> None:
 def save(directory: Path, study: Study) -> None:
     """Write study.yaml, the study as it was started."""
     with replaced(directory / STUDY, 0o644) as file:
-        file.write(documents.dump(study.model_dump(mode="json", exclude_defaults=True)).encode())
+        file.write(yaml_documents.dump(study.model_dump(mode="json", exclude_defaults=True)).encode())
     flush(directory)
 
 

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from orchestrator.config import documents, explain, nearest
+from orchestrator.config import explain, nearest, yaml_documents
 from orchestrator.errors import ConfigError
 from orchestrator.schema.bounded_files import Unreadable, shown
 from orchestrator.studies.study_definition import Study
@@ -38,7 +38,7 @@ def read(path: Path) -> Study:
         ConfigError: The file cannot be read, or its content is wrong. It holds every problem.
     """
     try:
-        values = documents.read(path)
+        values = yaml_documents.read(path)
     except FileNotFoundError as error:
         shipped = f"{nearest(str(path), names())} (shipped: {', '.join(names())})"
         raise ConfigError([f"{path}: {error.strerror}, and no study of this name ships{shipped}"], REMEDY) from None

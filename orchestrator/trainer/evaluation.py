@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from orchestrator.schema import Scores
 from orchestrator.trainer import global_metrics
+from orchestrator.trainer.compiled_steps import TestStep
 from orchestrator.trainer.rank_setup import Trainer
-from orchestrator.trainer.steps import TestStep
 from orchestrator.trainer.stop_conditions import POLL_SECONDS, StopControl
 
 

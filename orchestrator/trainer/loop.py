@@ -18,10 +18,10 @@ from orchestrator.schema import Epoch, StepTimes, Trained, Unfinished
 from orchestrator.trainer import evaluation, global_metrics, results, stop_conditions
 from orchestrator.trainer.checkpoints.checkpoint import Arrays, CheckpointManager
 from orchestrator.trainer.comm import allreduce
+from orchestrator.trainer.compiled_steps import TestStep, TrainStep
 from orchestrator.trainer.optim import schedule
 from orchestrator.trainer.rank_input import Feed
 from orchestrator.trainer.rank_setup import Trainer
-from orchestrator.trainer.steps import TestStep, TrainStep
 from orchestrator.trainer.stop_conditions import StopControl
 
 CHECK_STEPS = 50  # between two checks that the loss is a number: each waits for all ranks

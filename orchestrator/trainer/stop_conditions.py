@@ -20,7 +20,7 @@ import tensorflow as tf
 
 from orchestrator.trainer.comm import allreduce
 from orchestrator.trainer.rank_setup import Trainer
-from orchestrator.trainer.supervision.processes import STOP
+from orchestrator.trainer.supervision.leftover_processes import STOP
 
 POLL_SECONDS = 1.0  # between two checks for the file
 MARGIN = 1.5  # factor on the longest measured duration

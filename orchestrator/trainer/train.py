@@ -21,7 +21,7 @@ if __name__ == "__main__":
 import horovod.tensorflow as hvd
 
 from orchestrator.schema import TERMINATED, TrainConfig
-from orchestrator.trainer import rank_setup, results, steps
+from orchestrator.trainer import compiled_steps, rank_setup, results
 from orchestrator.trainer.checkpoints import checkpoint
 from orchestrator.trainer.comm import allreduce
 from orchestrator.trainer.data.inspection import DataError
@@ -38,7 +38,7 @@ def main(run_directory: Path) -> int:
     trainer.chosen = chosen
     gc.freeze()  # the objects of the imports stay
     gc.enable()
-    training = Training(run_directory, trainer, steps.training(trainer), steps.evaluation(trainer))
+    training = Training(run_directory, trainer, compiled_steps.training(trainer), compiled_steps.evaluation(trainer))
     with trainer.telemetry:
         try:
             ended = training.run()

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from orchestrator.schema import Epoch
-from orchestrator.trainer import steps, stop_conditions
+from orchestrator.trainer import compiled_steps, stop_conditions
 from orchestrator.trainer.optim import optimizers
 from orchestrator.trainer.rank_setup import Trainer
 from tests import samples
@@ -48,7 +48,7 @@ def trained(steps_of_calls: list[int], **changes: Any) -> tuple[list[np.ndarray]
     random, sums, completed = np.random.default_rng(1), tf.zeros([4]), 0
     images = random.normal(size=(BATCHES * BATCH, 1, 1, 6)).astype(np.float32)
     labels, rates = random.integers(0, 3, BATCHES * BATCH), np.linspace(0.1, 0.01, BATCHES, dtype=np.float32)
-    step: Any = steps.training(trainer)
+    step: Any = compiled_steps.training(trainer)
     for count in steps_of_calls:
         part = slice(completed * BATCH, (completed + count) * BATCH)
         votes = tf.zeros([len(stop_conditions.StopVotes._fields)], tf.int32)

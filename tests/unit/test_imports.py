@@ -26,7 +26,7 @@ LAYERS = [
     {"docker", "recipes", "gpu_compatibility", "prediction"},
     {"config", "cluster", "process", "bottleneck", "cpu_usage"},
     {"schema", "progress"},
-    {"errors", "packaged_files", "launch_layout", "termination", "untrusted_files"},
+    {"errors", "packaged_files", "launch_layout", "end_programs", "untrusted_files"},
     {"lazy_imports"},
 ]
 # Packages that each package of the worker side may import; the modules outside of them may import all.
@@ -54,7 +54,7 @@ TOOLS = {
     "matplotlib": "plot",
     "python_terraform": "terraform",
     "subprocess": "process",
-    "yaml": "config.documents",
+    "yaml": "config.yaml_documents",
 }
 
 
@@ -154,7 +154,7 @@ def test_only_the_command_line_prints_or_exits() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["telemetry.exporter", "data.inspect_dataset", "telemetry.node_facts", "supervision.processes"]
+    "module", ["telemetry.exporter", "data.inspect_dataset", "telemetry.node_facts", "supervision.leftover_processes"]
 )
 def test_fast_modules_import_no_tensorflow(module: str) -> None:
     below = {module}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import lock, process, state, termination
+from orchestrator import end_programs, lock, process, state
 from orchestrator.errors import ConfigError, StateError
 from tests import waiting
 from tests.unit.conftest import Start
@@ -79,7 +79,7 @@ def test_lock_is_released_after_an_error(start: Start) -> None:
 
 def test_programs_under_the_lock_are_marked_with_the_cluster(tmp_path: Path) -> None:
     with lock.held(state.for_cluster("demo")):
-        result = process.run("look", ["sh", "-c", f"echo ${termination.OWNER}"])
+        result = process.run("look", ["sh", "-c", f"echo ${end_programs.OWNER}"])
     assert result.strip() == str(state.for_cluster("demo").path)
 
 

@@ -1,11 +1,11 @@
 """Launch, follow, stop and collect runs. A run belongs to the head; the control side only records it."""
 
-from orchestrator.runs.control.ending import remove_environments, stop, sweep
+from orchestrator.runs.control.end_runs import remove_environments, stop, sweep
 from orchestrator.runs.control.following import log, watch
 from orchestrator.runs.control.head import head_session
 from orchestrator.runs.control.launching import NodeResources, check_nodes, plan, start
 from orchestrator.runs.control.states import ACTIVE, RunState, describe, get_state, overview
-from orchestrator.runs.control.units import active
+from orchestrator.runs.control.systemd_units import active
 
 __all__ = [
     "ACTIVE",

@@ -13,7 +13,7 @@ from orchestrator import progress
 from orchestrator.cluster import Cluster, hosts
 from orchestrator.config import Launch
 from orchestrator.runs import launchers, provenance, run_record, store, user_variables
-from orchestrator.runs.control.units import active
+from orchestrator.runs.control.systemd_units import active
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import Hardware
 from orchestrator.ssh import Session

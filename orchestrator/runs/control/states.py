@@ -11,7 +11,7 @@ from orchestrator.errors import NodesFailed
 from orchestrator.runs import log as runs_log
 from orchestrator.runs import store
 from orchestrator.runs.control.head import head_session
-from orchestrator.runs.control.units import active
+from orchestrator.runs.control.systemd_units import active
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import KILLED, Failure, RunStatus
 from orchestrator.ssh import Session

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from orchestrator import recipes
-from orchestrator.config import documents
+from orchestrator.config import yaml_documents
 from orchestrator.errors import StateError
 from orchestrator.schema import Results, bounded_files
 from orchestrator.schema.file_model import File
@@ -94,7 +94,7 @@ def read(directory: Path) -> StudyFiles:
         StateError: It holds no study, or its files cannot be used.
     """
     try:
-        about = About.model_validate(documents.read(directory / STUDY) or {})
+        about = About.model_validate(yaml_documents.read(directory / STUDY) or {})
         launches, notes = _launches(directory / LAUNCHES)
     except FileNotFoundError as error:
         raise StateError(

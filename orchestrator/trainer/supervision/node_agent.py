@@ -17,7 +17,7 @@ from pathlib import Path
 
 from orchestrator import launch_layout
 from orchestrator.launch_layout import FIRST_PORT, Layout, Process
-from orchestrator.trainer.supervision import processes, rank_record, user_variables
+from orchestrator.trainer.supervision import leftover_processes, rank_record, user_variables
 from orchestrator.trainer.supervision.signals import Signals
 
 ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
@@ -77,7 +77,7 @@ class Agent:
     def _ended(self, ended: "subprocess.Popen[bytes]", process: Process) -> int:
         """Return the exit code of a process that has ended, and complete the record of a wrapper that was killed."""
         del self.running[ended]
-        code = processes.exit_code(ended.returncode)
+        code = leftover_processes.exit_code(ended.returncode)
         if code and process.log:
             lines = (self.directory / process.log).read_text(errors="replace").splitlines()[-LAST_LINES:]
             print("\n".join([*lines, f"{process.argv} ended with exit code {code}"]), file=sys.stderr, flush=True)
@@ -102,7 +102,7 @@ class Agent:
 def main(run_directory: Path, host: str) -> int:
     """Start the processes of ``host`` and wait for them; return the exit code of the first that failed."""
     signals = Signals(*ENDING)
-    processes.adopt_orphans()
+    leftover_processes.adopt_orphans()
     agent = Agent(run_directory, host)
     with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as unbuffered:
         order = json.loads(unbuffered.readline() or b"null")
@@ -112,11 +112,11 @@ def main(run_directory: Path, host: str) -> int:
     os.environ.update(order["environment"], **{AGENT: host})
     code = agent.wait(signals) if agent.start(dict(os.environ)) else NOT_FOUND
     if code not in (0, TERMINATED):
-        processes.wait_for_all(agent.running, FOLLOW_SECONDS)
+        leftover_processes.wait_for_all(agent.running, FOLLOW_SECONDS)
     agent.end()
     # Descendants without a mark, too: Ray's helpers overwrite their environment with a title.
-    processes.end(f"{AGENT}={host}", with_descendants=True)
-    shutil.rmtree(launch_layout.scratch(os.environ[processes.RUN]), ignore_errors=True)
+    leftover_processes.end(f"{AGENT}={host}", with_descendants=True)
+    shutil.rmtree(launch_layout.scratch(os.environ[leftover_processes.RUN]), ignore_errors=True)
     return code
 
 

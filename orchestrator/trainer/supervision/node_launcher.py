@@ -16,7 +16,7 @@ from pathlib import Path
 
 from orchestrator import launch_layout
 from orchestrator.launch_layout import Layout
-from orchestrator.trainer.supervision import processes
+from orchestrator.trainer.supervision import leftover_processes
 from orchestrator.trainer.supervision.local_address import is_local
 from orchestrator.trainer.supervision.node_agent import ENDING, GRACE, TERMINATED
 from orchestrator.trainer.supervision.rank_environment import RENDEZVOUS_HOST, RENDEZVOUS_PORT
@@ -77,8 +77,8 @@ def _wait(agents: Agents, layout: Layout, signals: Signals) -> int:
         ended = [code for code in codes.values() if code is not None]
         failed = [code for code in ended if code]
         if failed:
-            processes.wait_for_all(agents.values(), SETTLE_SECONDS)
-            return processes.exit_code(failed[0])
+            leftover_processes.wait_for_all(agents.values(), SETTLE_SECONDS)
+            return leftover_processes.exit_code(failed[0])
         if len(ended) == len(agents) or (layout.has_leader and codes[layout.ranks[0]] == 0):
             return 0
         signals.wait(60.0)

@@ -27,7 +27,7 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator import launch_layout
-from orchestrator.trainer.supervision import processes, rank_environment, rank_record, user_variables
+from orchestrator.trainer.supervision import leftover_processes, rank_environment, rank_record, user_variables
 from orchestrator.trainer.supervision.output_relay import Relay
 from orchestrator.trainer.supervision.rank_record import ENDED_BY_LAUNCHER, RankRecord
 from orchestrator.trainer.supervision.signals import Signals
@@ -46,17 +46,17 @@ def main(run_directory: Path) -> int:
     variable = rank_environment.variable(os.environ)
     rank = int(os.environ[variable])
     layout = launch_layout.read(run_directory)
-    mark = f"{os.environ[processes.RUN]}:{rank}"
+    mark = f"{os.environ[leftover_processes.RUN]}:{rank}"
     record = RankRecord(rank, socket.gethostname(), os.getpid(), started=time.time())
     path = run_directory / "ranks" / f"{rank}.json"
     record.write(path)
     relay = Relay(rank if layout.processes else None)  # launchers without node agents tag lines themselves
     program = json.loads((run_directory / "program.json").read_text())
     environment = rank_environment.complete(layout, os.environ) | user_variables.read(run_directory)
-    environment[processes.RANK] = mark
+    environment[leftover_processes.RANK] = mark
     code, terminated = _run(program, environment, relay, signals, partial(_end_grace, run_directory))
     record._replace(ended=time.time(), exit_code=code, terminated=terminated).write(path)
-    processes.end(f"{processes.RANK}={mark}", GRACE[variable], with_descendants=True)
+    leftover_processes.end(f"{leftover_processes.RANK}={mark}", GRACE[variable], with_descendants=True)
     relay.drain()
     return code
 
@@ -65,7 +65,7 @@ def _run(
     program: list[str], environment: dict[str, str], relay: Relay, signals: Signals, end_grace: Callable[[], float]
 ) -> tuple[int, bool]:
     """Return the exit code of ``program``, and whether the launcher asked it to end."""
-    processes.adopt_orphans()
+    leftover_processes.adopt_orphans()
     out, err = relay.inputs
     try:
         child = subprocess.Popen(program, env=environment, stdout=out, stderr=err)
@@ -92,7 +92,7 @@ def _end_grace(run_directory: Path) -> float:
 def _run_is_ending(run_directory: Path) -> bool:
     """Check whether the run is being stopped, or a rank of it has ended."""
     ended = any(record.exit_code is not None for record in rank_record.read_all(run_directory))
-    return (run_directory / processes.STOP).exists() or ended
+    return (run_directory / leftover_processes.STOP).exists() or ended
 
 
 def _wait(child: "subprocess.Popen[bytes]", signals: Signals, end_grace: Callable[[], float]) -> tuple[int, bool]:
@@ -105,7 +105,7 @@ def _wait(child: "subprocess.Popen[bytes]", signals: Signals, end_grace: Callabl
         remaining = deadline - time.monotonic()
         gone = sys.stdout.fileno() in [descriptor for descriptor, _ in poll.poll(_milliseconds(remaining))]
         received = signals.received()  # before reap: otherwise the signal of the child's end could be lost
-        code = processes.reap(child)
+        code = leftover_processes.reap(child)
         received |= signals.received() if code is not None else set()
         if received & ENDING and deadline == math.inf:
             grace = end_grace() if received & ENDING == {signal.SIGTERM} else 0.0

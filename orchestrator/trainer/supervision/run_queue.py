@@ -17,7 +17,7 @@ from pathlib import Path
 
 from orchestrator import cpu_usage
 from orchestrator.schema import TERMINATED, Queue, QueuedRun, RunStatus, State, Turn, bounded_files
-from orchestrator.trainer.supervision import diagnosis, processes
+from orchestrator.trainer.supervision import diagnosis, leftover_processes
 from orchestrator.trainer.supervision.local_address import is_local
 from orchestrator.trainer.supervision.signals import Signals
 from orchestrator.trainer.supervision.supervise import SSH, sweep
@@ -30,7 +30,7 @@ EXIT_CODES: dict[State, int] = {"finished": 0, "failed": 1, "stopped": TERMINATE
 def main(directory: Path) -> int:
     """Run the queue to its end; return its exit code, which is also the unit's."""
     signals, started = Signals(signal.SIGTERM), time.time()
-    processes.adopt_orphans()
+    leftover_processes.adopt_orphans()
     state = _run_all(bounded_files.read_model(directory / "queue.json", Queue).runs, signals)
     code = EXIT_CODES[state]
     RunStatus(state=state, exit_code=code, started=started, ended=time.time()).write(directory / "status.json")
@@ -62,7 +62,7 @@ def _run(run: QueuedRun, turn: Turn, signals: Signals) -> tuple[bool, RunStatus]
     directory = Path(run.directory)
     turn.write(directory / "turn.json")
     supervisor, stopped = _start(run, directory), False
-    while (code := processes.reap(supervisor)) is None:
+    while (code := leftover_processes.reap(supervisor)) is None:
         signals.wait(60.0)
         if signal.SIGTERM in signals.received():
             stopped = True

@@ -21,7 +21,7 @@ from orchestrator import launch_layout
 from orchestrator.launch_layout import FIRST_PORT, Layout
 from orchestrator.trainer.supervision import (
     installed_packages,
-    processes,
+    leftover_processes,
     rank_environment,
     start_progress,
     user_variables,
@@ -43,7 +43,7 @@ def main(run_directory: Path) -> int:
     from orchestrator.trainer.supervision import diagnosis  # noqa: PLC0415  a stop may come while pydantic is being imported
 
     started = time.time()
-    processes.adopt_orphans()
+    leftover_processes.adopt_orphans()
     command = json.loads((run_directory / "command.json").read_text())
     layout = launch_layout.read(run_directory)
     os.environ.update(_addresses(layout))
@@ -52,7 +52,7 @@ def main(run_directory: Path) -> int:
         code, stopped = _launch(run_directory, command, signals, start)
     finally:
         user_variables.remove(run_directory)
-    unswept, gone = sweep((run_directory / "hostfile").read_text(), os.environ[processes.RUN])
+    unswept, gone = sweep((run_directory / "hostfile").read_text(), os.environ[leftover_processes.RUN])
     return diagnosis.write(run_directory, started, diagnosis.LauncherEnd(code, stopped, start.late, unswept, gone))
 
 
@@ -83,7 +83,7 @@ def _launch(run_directory: Path, command: list[str], signals: Signals, start: st
             _signal_group(launcher.pid, signal.SIGTERM)  # horovodrun, and the shell and mpirun that it becomes
         if time.monotonic() >= deadline:
             _signal_group(launcher.pid, signal.SIGKILL)
-        code = processes.reap(launcher)
+        code = leftover_processes.reap(launcher)
     _end_group(launcher, min(deadline, time.monotonic() + LAUNCHER_GRACE))
     return code, patience < math.inf
 
@@ -93,7 +93,7 @@ def _ask_trainer(run_directory: Path) -> bool:
     if not ((run_directory / "config.json").exists() and (run_directory / "checkpoints").is_dir()):
         return False
     try:
-        (run_directory / processes.STOP).touch()
+        (run_directory / leftover_processes.STOP).touch()
     except OSError:
         return False
     return True
@@ -103,7 +103,7 @@ def _end_group(launcher: "subprocess.Popen[bytes]", deadline: float) -> None:
     """Give the launcher's group until ``deadline``, since mpirun takes its daemons down; then kill it."""
     while _signal_group(launcher.pid, 0) and time.monotonic() < deadline:
         time.sleep(0.05)
-        processes.reap(launcher)
+        leftover_processes.reap(launcher)
     _signal_group(launcher.pid, signal.SIGKILL)
 
 
@@ -122,7 +122,7 @@ def sweep(hostfile: str, run: str) -> tuple[list[str], list[str]]:
     Returns:
         Hosts that were not swept in time, and those of them that are gone: they refuse a connection.
     """
-    processes.end(f"{processes.RUN}={run}", with_descendants=True)
+    leftover_processes.end(f"{leftover_processes.RUN}={run}", with_descendants=True)
     remote_hosts = [host for host in (line.split()[0] for line in hostfile.splitlines()) if not is_local(host)]
     seconds = SWEEP_SECONDS + SWEEP_SECONDS_EACH * len(remote_hosts)
     with ThreadPoolExecutor(max_workers=len(remote_hosts) or 1) as pool:
@@ -135,7 +135,7 @@ def sweep(hostfile: str, run: str) -> tuple[list[str], list[str]]:
 
 def _sweep_host(host: str, run: str, seconds: float) -> "int | None":
     """Sweep one host; return ssh's exit code, None if it took too long. Errors of a reachable host go to the log."""
-    command = [*SSH, host, sys.executable, "-m", "orchestrator.trainer.supervision.processes", run]
+    command = [*SSH, host, sys.executable, "-m", "orchestrator.trainer.supervision.leftover_processes", run]
     try:
         swept = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=seconds

@@ -13,7 +13,7 @@ import struct
 import sys
 from pathlib import Path
 
-from orchestrator.trainer.supervision import processes
+from orchestrator.trainer.supervision import leftover_processes
 from orchestrator.trainer.telemetry import hardware
 
 SIOCGIFADDR = 0x8915  # linux/sockios.h
@@ -46,7 +46,7 @@ def report(address: str, shared: Path, peers: list[str]) -> dict[str, object]:
         "memory": memory,
         "memory_available": _memory_available(),
         "load": os.getloadavg()[0],
-        "runs": processes.active_runs(),
+        "runs": leftover_processes.active_runs(),
         "unreachable": _unreachable(peers),
         "hardware": hardware.report(interface_name, memory),
     }

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer import global_metrics, steps
+from orchestrator.trainer import compiled_steps, global_metrics
 from orchestrator.trainer.data.sample_order import epoch_order
 from orchestrator.trainer.optim import nonfinite
 from orchestrator.trainer.rank_setup import Trainer
@@ -53,7 +53,7 @@ def scaled() -> keras.optimizers.Optimizer:
 def test_skipped_step_changes_nothing(optimizer: Any) -> None:
     hvd.init()
     trainer = build_trainer(optimizer())
-    step, good = steps.training(trainer), tf.random.normal([4, 1, 1, 6], seed=1)
+    step, good = compiled_steps.training(trainer), tf.random.normal([4, 1, 1, 6], seed=1)
 
     def values() -> list[np.ndarray]:
         return [v.numpy() for v in [*trainer.model.variables, *trainer.optimizer.variables]]
@@ -119,7 +119,7 @@ def test_nonfinite_step_ends_the_run_and_names_its_rank(tmp_path: Path, ranks: i
 def test_too_many_skipped_steps_in_a_row_end_the_run() -> None:
     hvd.init()
     trainer = build_trainer(keras.optimizers.SGD(0.1))
-    step, nothing = steps.training(trainer), tf.fill([4, 1, 1, 6], float("nan"))
+    step, nothing = compiled_steps.training(trainer), tf.fill([4, 1, 1, 6], float("nan"))
     for _ in range(nonfinite.MAX_SKIPPED_IN_A_ROW - 1):
         stepped(step, nothing)
     trainer.guard.check("after step 19")

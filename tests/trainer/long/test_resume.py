@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.bottleneck import explain
 from orchestrator.schema import Checkpoint, Checkpoints, Epoch
-from orchestrator.trainer.supervision.processes import STOP
+from orchestrator.trainer.supervision.leftover_processes import STOP
 from orchestrator.trainer.supervision.rank_record import read, read_all
 from tests import samples, waiting
 from tests.trainer import launcher

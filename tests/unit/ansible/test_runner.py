@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from orchestrator import lock, state, termination
+from orchestrator import end_programs, lock, state
 from orchestrator.ansible import runner, ssh_connections
 from orchestrator.errors import NodesFailed
 from tests import builders, waiting
@@ -105,7 +105,7 @@ def works_for(state_dir: Path) -> list[str]:
     names = []
     for process in psutil.process_iter():
         with suppress(psutil.NoSuchProcess):  # it has ended
-            names += [process.name()] if termination._works_for(process, state_dir) else []
+            names += [process.name()] if end_programs._works_for(process, state_dir) else []
     return names
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import config, recipes
-from orchestrator.config import documents
+from orchestrator.config import yaml_documents
 from orchestrator.errors import ConfigError, PreflightError
 from orchestrator.providers.gcp.api import credentials as google
 from orchestrator.providers.openstack.api import credentials
@@ -62,7 +62,7 @@ def test_any_bytes_are_json_or_unreadable(content: bytes) -> None:
 @given(content=st.binary(max_size=300) | st.text(max_size=300) | fuzz.WRITTEN)
 def test_any_text_is_yaml_or_unreadable(content: str | bytes) -> None:
     with fuzz.refused(Unreadable, "some.yaml: "):
-        documents.load(content, "some.yaml")
+        yaml_documents.load(content, "some.yaml")
 
 
 @given(key=st.sampled_from(KEYS), value=fuzz.WRITTEN)
@@ -86,7 +86,9 @@ def test_any_value_in_clouds_yaml_connects_or_is_refused(
     tmp_path: Path, state_dir: tuple[Any, ...], value: Any
 ) -> None:
     path = tmp_path / "clouds.yaml"
-    path.write_text(documents.dump(fuzz.replaced(CLOUD, state_dir, value)), encoding="utf-8", errors="surrogatepass")
+    path.write_text(
+        yaml_documents.dump(fuzz.replaced(CLOUD, state_dir, value)), encoding="utf-8", errors="surrogatepass"
+    )
     with pytest.MonkeyPatch.context() as patch, fuzz.refused(PreflightError):
         patch.setenv("OS_CLIENT_CONFIG_FILE", str(path))
         credentials.connection("mysite")

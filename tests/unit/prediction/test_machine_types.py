@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from orchestrator import packaged_files
-from orchestrator.config import Config, documents
+from orchestrator.config import Config, yaml_documents
 from orchestrator.config.providers import Gcp
 from orchestrator.errors import ConfigError
 from orchestrator.prediction import machine_types
@@ -41,7 +41,7 @@ def test_every_type_has_vcpus_or_gpus_and_a_possible_limit() -> None:
 
 
 def test_default_type_and_types_with_a_price_are_in_the_table() -> None:
-    example = documents.read(packaged_files.PACKAGE.parent / "docs" / "examples" / "gcp-prices.yaml")
+    example = yaml_documents.read(packaged_files.PACKAGE.parent / "docs" / "examples" / "gcp-prices.yaml")
     priced = {name.removesuffix(" spot") for name in example["prices"] if name[:2] in ("n1", "a2", "a3")}
     assert {Gcp().machine_type, *priced} <= set(NAMES)
 

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator import state
 from orchestrator.errors import ConfigError
-from orchestrator.runs import collection, run_record, user_variables
+from orchestrator.runs import collected_files, run_record, user_variables
 from orchestrator.trainer.supervision import user_variables as of_ranks
 from tests import builders
 from tests.stand_ins import ssh_stand_in
@@ -165,6 +165,6 @@ def test_fetching_an_ended_run_removes_variables_unread(
     for name in (run_record.ENVIRONMENT, "log"):
         (run_on_head / name).write_text('{"TOKEN": "secret"}')
     with ssh_stand_in.session() as head:
-        here = collection.collect(state.for_cluster("demo"), head, builders.run(id="a"))
+        here = collected_files.collect(state.for_cluster("demo"), head, builders.run(id="a"))
     assert sorted(path.name for path in run_on_head.iterdir()) == remaining
     assert not (here / run_record.ENVIRONMENT).exists()

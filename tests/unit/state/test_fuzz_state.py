@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator import providers, ssh, state, terraform
-from orchestrator.cli import reports
+from orchestrator.cli import result_tables
 from orchestrator.errors import StateError
 from orchestrator.monitoring import series
 from orchestrator.providers.hosts import selection
@@ -78,7 +78,7 @@ def test_any_record_of_a_run_hides_no_other(state_dir: StateDir, content: bytes)
     assert "a" in [run.id for run in runs]
     assert len(runs) + len(store.damaged(state_dir)) == 2
     with contextlib.redirect_stdout(io.StringIO()):
-        reports.runs_table([RunState(run, "finished", None) for run in runs])
+        result_tables.runs_table([RunState(run, "finished", None) for run in runs])
 
 
 @given(content=fuzz.damaged_json(STATUS))
@@ -95,7 +95,7 @@ def test_any_results_are_shown_or_refused_with_their_name(tmp_path: Path, conten
     with contextlib.redirect_stdout(io.StringIO()):
         for as_json in (False, True):
             with fuzz.refused(StateError, str(tmp_path / "results.json")):
-                reports.run(RunState(builders.run(), "finished", None), tmp_path, as_json)
+                result_tables.run(RunState(builders.run(), "finished", None), tmp_path, as_json)
 
 
 @given(content=fuzz.damaged_json(TFSTATE))

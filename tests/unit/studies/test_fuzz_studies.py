@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.config import documents
+from orchestrator.config import yaml_documents
 from orchestrator.errors import ConfigError, OrchestratorError, StateError
 from orchestrator.studies import journal, matrix, progress_messages, status, study_files
 from orchestrator.studies.journal import Started
@@ -57,12 +57,14 @@ def refused(kind: type[OrchestratorError], path: Path) -> Iterator[None]:
 
 def document(damaged: Any) -> st.SearchStrategy[bytes]:
     """Generate a YAML document with any value at any place, and any damage of it."""
-    whole = documents.dump(damaged).encode()
+    whole = yaml_documents.dump(damaged).encode()
     positions = st.tuples(st.sampled_from(fuzz.paths(damaged)), fuzz.VALUES)
-    other = positions.map(lambda pair: documents.dump(fuzz.replaced(damaged, *pair)).encode(errors="surrogatepass"))
+    other = positions.map(
+        lambda pair: yaml_documents.dump(fuzz.replaced(damaged, *pair)).encode(errors="surrogatepass")
+    )
     written = st.tuples(st.sampled_from(list(damaged)), fuzz.WRITTEN).map(
         lambda pair: (
-            documents.dump({key: damaged[key] for key in damaged if key != pair[0]}).encode()
+            yaml_documents.dump({key: damaged[key] for key in damaged if key != pair[0]}).encode()
             + f"{pair[0]}: {pair[1]}\n".encode(errors="surrogatepass")
         )
     )

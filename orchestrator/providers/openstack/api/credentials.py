@@ -11,7 +11,7 @@ from openstack.config import OpenStackConfig, loader
 from openstack.connection import Connection
 from pydantic import BaseModel, ValidationError
 
-from orchestrator.config import documents, nearest
+from orchestrator.config import nearest, yaml_documents
 from orchestrator.errors import PreflightError
 from orchestrator.schema.bounded_files import Unreadable, problems
 
@@ -97,7 +97,7 @@ def _require_entries(path: Path) -> None:
     if not path.is_file() and not path.is_fifo():
         return
     try:
-        _Clouds.model_validate(documents.read(path) or {})
+        _Clouds.model_validate(yaml_documents.read(path) or {})
     except ValidationError as error:
         raise Unreadable(path, problems(error, values=False)) from None  # a value may be a password
     except Unreadable as error:

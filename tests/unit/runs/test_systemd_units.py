@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.runs import control
-from orchestrator.runs.control import units
+from orchestrator.runs.control import systemd_units
 from tests.stand_ins import ssh_stand_in
 
 KILLED = b"orchestrator-queue-1.service loaded deactivating stop-sigkill python\n"
@@ -29,7 +29,7 @@ def test_units_that_run_stop_or_start_are_active() -> None:
 def test_killed_unit_is_active_until_its_last_process_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hierarchy: str, processes: str, runs: list[str]
 ) -> None:
-    monkeypatch.setattr(units, "CGROUPS", (str(tmp_path), str(tmp_path / "systemd")))
+    monkeypatch.setattr(systemd_units, "CGROUPS", (str(tmp_path), str(tmp_path / "systemd")))
     (tmp_path / hierarchy / "queue").mkdir(parents=True)
     (tmp_path / hierarchy / "queue" / "cgroup.procs").write_text(processes)
     assert active(KILLED, b"/queue") == runs

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.config import documents
+from orchestrator.config import yaml_documents
 from orchestrator.schema.bounded_files import Unreadable
 
 NINE = ",".join(["*{}"] * 9)
@@ -47,7 +47,7 @@ CHAIN = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1,
 def test_unusable_yaml_is_refused_with_its_place(text: str | bytes, reason: str) -> None:
     began = time.monotonic()
     with pytest.raises(Unreadable) as caught:
-        documents.load(text, "cluster.yaml")
+        yaml_documents.load(text, "cluster.yaml")
     assert str(caught.value).startswith("cluster.yaml: ")
     assert reason in str(caught.value)
     assert len(str(caught.value)) < 250
@@ -56,19 +56,19 @@ def test_unusable_yaml_is_refused_with_its_place(text: str | bytes, reason: str)
 
 def test_value_of_a_secret_is_not_shown() -> None:
     with pytest.raises(Unreadable) as caught:
-        documents.load("jupyter_password: !!int hunter2", "cluster.yaml")
+        yaml_documents.load("jupyter_password: !!int hunter2", "cluster.yaml")
     assert str(caught.value) == "cluster.yaml: line 1: jupyter_password: not of the type int"
 
 
 def test_date_is_read_as_text() -> None:
-    assert documents.load("nodes: 2026-13-45", "cluster.yaml") == {"nodes": "2026-13-45"}
+    assert yaml_documents.load("nodes: 2026-13-45", "cluster.yaml") == {"nodes": "2026-13-45"}
 
 
 def test_merged_key_may_be_overridden() -> None:
     text = "x: {y: &a {<<: &c {k: 1}, k: 2}}\nb: {<<: *a, m: 3}"
-    assert documents.load(text, "cluster.yaml") == {"x": {"y": {"k": 2}}, "b": {"k": 2, "m": 3}}
+    assert yaml_documents.load(text, "cluster.yaml") == {"x": {"y": {"k": 2}}, "b": {"k": 2, "m": 3}}
 
 
 def test_file_is_read_as_utf_8_in_any_locale(tmp_path: Path) -> None:
     (tmp_path / "some.yaml").write_bytes("name: café\n".encode())
-    assert documents.read(tmp_path / "some.yaml") == {"name": "café"}
+    assert yaml_documents.read(tmp_path / "some.yaml") == {"name": "café"}

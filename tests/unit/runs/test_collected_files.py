@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from orchestrator import state
 from orchestrator.errors import ContractError, StateError
-from orchestrator.runs import collection, fetch_limits, run_record
+from orchestrator.runs import collected_files, fetch_limits, run_record
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import CheckpointEntry, Checkpoints, RunStatus
 from tests import builders, waiting
@@ -70,7 +70,7 @@ def write(directory: Path, contents: dict[str, str]) -> None:
 
 def collect(answer: Answer = ssh_stand_in.honest) -> Path:
     with ssh_stand_in.session(answer) as head:
-        return collection.collect(state.for_cluster("demo"), head, builders.run(id="a"))
+        return collected_files.collect(state.for_cluster("demo"), head, builders.run(id="a"))
 
 
 def tree(directory: Path) -> dict[str, str]:
@@ -100,7 +100,7 @@ def test_second_fetch_replaces_the_first(run_on_head: Path) -> None:
 def test_run_missing_on_the_cluster_keeps_the_local_copy(run_on_head: Path) -> None:
     before = tree(collect())
     with ssh_stand_in.session() as head:
-        collection.collect(state.for_cluster("demo"), head, builders.run(id="b"))
+        collected_files.collect(state.for_cluster("demo"), head, builders.run(id="b"))
     run_on_head.rename(run_on_head.with_name("gone"))
     assert tree(collect()) == before
 
@@ -205,7 +205,7 @@ def test_units_with_impossible_names_are_refused() -> None:
 
 def test_second_command_waits_for_the_one_that_fetches_the_run(start: Start) -> None:
     target = state.for_cluster("demo").runs / "a"
-    with collection._fetching(target, 60) as temporary:
+    with collected_files._fetching(target, 60) as temporary:
         assert temporary.parent == target
         output = target / "said"
         second = start("-c", FETCH, output=output)
@@ -218,7 +218,7 @@ def test_second_command_waits_for_the_one_that_fetches_the_run(start: Start) -> 
 def test_files_of_a_killed_fetch_are_removed() -> None:
     target = state.for_cluster("demo").runs / "a"
     (target / ".collecting-abc" / "checkpoints").mkdir(parents=True)
-    with collection._fetching(target, 60):
+    with collected_files._fetching(target, 60):
         assert not (target / ".collecting-abc").exists()
     assert [path.name for path in target.iterdir()] == [".lock"]
 
@@ -246,8 +246,8 @@ def test_kill_at_any_step_leaves_the_old_or_the_new_copy(start: Start) -> None:
     target, state_dir = state.for_cluster("demo").runs / "a", state.for_cluster("demo")
     ends = []
     for code in kills(start):
-        assert collection.is_resumable(state_dir, builders.run(id="a"))
-        with collection._fetching(target, 60):  # like the next command
+        assert collected_files.is_resumable(state_dir, builders.run(id="a"))
+        with collected_files._fetching(target, 60):  # like the next command
             files = tree(target)
         old, new = generation(1), generation(2)
         assert {n: t for n, t in files.items() if n != "log"} in [

@@ -34,7 +34,7 @@ def sweep(state_dir: StateDir, cluster: Cluster, run: Run) -> None:
 
     def end(name: str) -> None:
         with ssh.connect(state_dir, cluster, name) as session:
-            session.run([PYTHON, "-m", "orchestrator.trainer.supervision.processes", run.id])
+            session.run([PYTHON, "-m", "orchestrator.trainer.supervision.leftover_processes", run.id])
 
     _, reasons = ssh.on_every_node(cluster, end)
     if reasons:

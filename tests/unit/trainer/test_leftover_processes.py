@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from orchestrator.trainer.supervision import processes
+from orchestrator.trainer.supervision import leftover_processes
 from tests import waiting
 from tests.unit.conftest import Start
 
@@ -43,20 +43,20 @@ def begin(start: Start, code: str, run: str, rank: int = 0) -> int:
 def test_processes_are_found_by_run_and_by_rank(start: Start, run: str) -> None:
     first, second = (begin(start, SLEEP, run, rank) for rank in (0, 1))
     begin(start, SLEEP, f"{run}-of-another")
-    assert processes.marked(f"ORCHESTRATOR_RUN={run}") == {first, second}
-    assert processes.marked(f"ORCHESTRATOR_RANK={run}:1") == {second}
+    assert leftover_processes.marked(f"ORCHESTRATOR_RUN={run}") == {first, second}
+    assert leftover_processes.marked(f"ORCHESTRATOR_RANK={run}:1") == {second}
 
 
 def test_run_is_active_while_it_has_a_process(start: Start, run: str) -> None:
-    assert run not in processes.active_runs()
+    assert run not in leftover_processes.active_runs()
     begin(start, SLEEP, run)
     begin(start, SLEEP, run, rank=1)
-    assert processes.active_runs().count(run) == 1
+    assert leftover_processes.active_runs().count(run) == 1
 
 
 def test_ending_a_run_ends_its_processes_and_no_others(start: Start, run: str) -> None:
     own, other = begin(start, SLEEP, run), begin(start, SLEEP, f"{run}-of-another")
-    assert processes.end(f"ORCHESTRATOR_RUN={run}") == 1
+    assert leftover_processes.end(f"ORCHESTRATOR_RUN={run}") == 1
     assert waiting.ends(own)
     assert waiting.is_running(other)
 
@@ -64,13 +64,13 @@ def test_ending_a_run_ends_its_processes_and_no_others(start: Start, run: str) -
 def test_orphan_in_another_session_is_ended(start: Start, run: str) -> None:
     daemon = begin(start, LEAVE_A_DAEMON, run)
     assert os.getsid(daemon) == daemon
-    assert processes.end(f"ORCHESTRATOR_RUN={run}") >= 1
+    assert leftover_processes.end(f"ORCHESTRATOR_RUN={run}") >= 1
     assert waiting.ends(daemon)
 
 
 def test_process_that_ignores_termination_is_killed(start: Start, run: str) -> None:
     stubborn = begin(start, STUBBORN, run)
-    assert processes.end(f"ORCHESTRATOR_RUN={run}", grace=0.2) == 1
+    assert leftover_processes.end(f"ORCHESTRATOR_RUN={run}", grace=0.2) == 1
     assert waiting.ends(stubborn)
 
 
@@ -81,12 +81,12 @@ def test_end_spares_the_caller_and_its_ancestors(start: Start, run: str) -> None
 
 
 def test_ending_a_run_without_processes_ends_nothing(run: str) -> None:
-    assert processes.end(f"ORCHESTRATOR_RUN={run}") == 0
+    assert leftover_processes.end(f"ORCHESTRATOR_RUN={run}") == 0
 
 
 def test_program_sweeps_the_given_run(start: Start, run: str) -> None:
     pid = begin(start, SLEEP, run)
-    subprocess.run([sys.executable, "-m", "orchestrator.trainer.supervision.processes", run], check=True)
+    subprocess.run([sys.executable, "-m", "orchestrator.trainer.supervision.leftover_processes", run], check=True)
     assert waiting.ends(pid)
 
 
@@ -112,8 +112,8 @@ def test_descendants_exclude_zombies(start: Start) -> None:
     nested = f"import subprocess, sys; subprocess.Popen(['true']); subprocess.run([sys.executable, '-c', {SLEEP!r}])"
     outer = start("-c", nested)
     inner = int(waiting.read_line(outer))
-    assert waiting.until(lambda: processes.descendants(outer.pid) == {inner})
-    assert {outer.pid, inner} <= processes.descendants(os.getpid())
+    assert waiting.until(lambda: leftover_processes.descendants(outer.pid) == {inner})
+    assert {outer.pid, inner} <= leftover_processes.descendants(os.getpid())
 
 
 def test_reap_returns_the_exit_code_and_reaps_orphans(start: Start) -> None:
