@@ -36,7 +36,7 @@ MODULES = {
     "predict": "prediction",
     "models": "models_and_datasets",
     "datasets": "models_and_datasets",
-    "cp": "files",
+    "cp": "copy_files",
     "logs": "runs",
     "stop": "runs",
     "runs": "runs",

@@ -20,16 +20,16 @@ from tests.stand_ins.ssh_stand_in import Answer
 from tests.unit.conftest import Start
 
 FETCH = """
-from orchestrator.runs import collection
+from orchestrator.runs import collected_files
 from orchestrator import state
-with collection._fetching(state.for_cluster("demo").runs / "a", 60):
+with collected_files._fetching(state.for_cluster("demo").runs / "a", 60):
     print("fetching")
 """
 # Replaces the local copy of run a by .collecting-new, and is killed before the system call number argv[1].
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from orchestrator.runs import collection
+from orchestrator.runs import collected_files
 from orchestrator import state
 target, left = state.for_cluster("demo").runs / "a", int(sys.argv[1])
 
@@ -43,7 +43,7 @@ def dying(event, arguments):
 sys.addaudithook(dying)
 new = Path(sys.argv[2])
 for name in ("checkpoints", "log"):
-    collection._replace(new / name, target / name)
+    collected_files._replace(new / name, target / name)
 """
 STATUS = RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0)
 

@@ -155,7 +155,7 @@ def trust(tmp_path: Path, **variables: str) -> "subprocess.CompletedProcess[str]
             "hosts": "localhost",
             "connection": "local",
             "gather_facts": False,
-            "tasks": [{"ansible.builtin.include_role": {"name": "nvidia", "tasks_from": "fingerprint"}}],
+            "tasks": [{"ansible.builtin.include_role": {"name": "nvidia", "tasks_from": "verify_key"}}],
         }
     ]
     (tmp_path / "play.json").write_text(json.dumps(playbook))

@@ -22,9 +22,9 @@ STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEE
 # Ends its own run, like the wrapper, and has a parent that belongs to the run too.
 END_FROM_WITHIN = f"""
 import subprocess, sys
-from orchestrator.trainer.supervision import processes
+from orchestrator.trainer.supervision import leftover_processes
 child = subprocess.Popen([sys.executable, "-c", {SLEEP!r}])
-print(processes.end(sys.argv[1]), child.wait(), flush=True)
+print(leftover_processes.end(sys.argv[1]), child.wait(), flush=True)
 """
 AS_A_CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {END_FROM_WITHIN!r}, sys.argv[1]])"
 
@@ -93,13 +93,13 @@ def test_program_sweeps_the_given_run(start: Start, run: str) -> None:
 # Adopts orphans, starts one without a run's mark, and prints its descendants before and after ending them.
 ADOPT = f"""
 import os, subprocess, sys
-from orchestrator.trainer.supervision import processes
-processes.adopt_orphans()
+from orchestrator.trainer.supervision import leftover_processes
+leftover_processes.adopt_orphans()
 subprocess.run(["env", "-i", "setsid", "--fork", sys.executable, "-c", {SLEEP!r}], stdout=sys.stderr)
-before = len(processes.descendants(os.getpid()))
-ended = processes.end("ORCHESTRATOR_RUN=none", with_descendants=sys.argv[1] == "own")
-print(before, ended, len(processes.descendants(os.getpid())), flush=True)
-processes.end("ORCHESTRATOR_RUN=none", with_descendants=True)
+before = len(leftover_processes.descendants(os.getpid()))
+ended = leftover_processes.end("ORCHESTRATOR_RUN=none", with_descendants=sys.argv[1] == "own")
+print(before, ended, len(leftover_processes.descendants(os.getpid())), flush=True)
+leftover_processes.end("ORCHESTRATOR_RUN=none", with_descendants=True)
 """
 
 
@@ -119,11 +119,11 @@ def test_descendants_exclude_zombies(start: Start) -> None:
 def test_reap_returns_the_exit_code_and_reaps_orphans(start: Start) -> None:
     code = """
 import subprocess, time
-from orchestrator.trainer.supervision import processes
-processes.adopt_orphans()
+from orchestrator.trainer.supervision import leftover_processes
+leftover_processes.adopt_orphans()
 child = subprocess.Popen(["sh", "-c", "setsid --fork true; sleep 0.2; kill -9 $$"])
-while (code := processes.reap(child)) is None:
+while (code := leftover_processes.reap(child)) is None:
     time.sleep(0.01)
-print(code, processes.reap(child))
+print(code, leftover_processes.reap(child))
 """
     assert waiting.read_line(start("-c", code)) == "137 137"

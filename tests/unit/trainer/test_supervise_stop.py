@@ -11,7 +11,7 @@ from tests import waiting
 from tests.stand_ins import supervised_run, wrapped_rank
 from tests.unit.conftest import StandIn, Start
 
-END_SECONDS = 5.0  # processes.end()
+END_SECONDS = 5.0  # leftover_processes.end()
 LEAVE_A_DAEMON = f"""
 import subprocess, sys
 command = [sys.executable, "-c", {wrapped_rank.SLEEP!r}]
