@@ -113,7 +113,7 @@ class RunFailed(OrchestratorError):
 
 
 class RunStopped(RunFailed):
-    """A run was stopped, or its time or its node ended; it wrote a checkpoint and can be resumed."""
+    """A run was stopped, or its node was shut down; it wrote a checkpoint and can be resumed."""
 
     exit_code = 75  # EX_TEMPFAIL of BSD's sysexits.h, as the run's own
 

@@ -143,7 +143,7 @@ def build(config: TrainConfig) -> Trainer:
     batch = min(config.batch_size, share // passes) * passes
     model = models.build(config.model, config.image_size, config.channels, config.classes, config.seed)
     if config.xla:
-        models.forgo_own_operations(model)
+        models.prepare_for_xla(model)
     choices = convolutions.choose(config, model, batch // passes)
     config = config.model_copy(update={"convolutions": choices})
     optimizer = optimizers.build(config)

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
@@ -15,18 +15,23 @@ from horovod.runner.http.http_server import RendezvousHandler
 from horovod.runner.util import remote
 
 from tests.trainer import launcher
-from tests.trainer.horovod_checks import PREFIX
+from tests.trainer.horovod_checks import PREFIX, second_initialization
 
 HOSTS = Path("/etc/hosts")
 
 
-def failures(check: str, ranks: int) -> list[str]:
-    """Return the failures of a check of links on each rank."""
-    options = ["--gloo", "-np", str(ranks), "-H", f"127.0.0.1:{ranks}", "--disable-cache"]
-    program = [sys.executable, "-m", "tests.trainer.horovod_checks.links", check]
-    result = subprocess.run([launcher.HOROVODRUN, *options, *program], capture_output=True, text=True, check=False)
+def run(ranks: int, module: str, *arguments: str, options: Sequence[str] = ()) -> str:
+    """Run a program of ``horovod_checks`` on some ranks of this host, and return its output."""
+    launch = ["--gloo", "-np", str(ranks), "-H", f"127.0.0.1:{ranks}", "--disable-cache", *options]
+    program = [sys.executable, "-m", f"tests.trainer.horovod_checks.{module}", *arguments]
+    result = subprocess.run([launcher.HOROVODRUN, *launch, *program], capture_output=True, text=True, check=False)
     print(result.stdout, result.stderr)
-    lines = (line.partition(PREFIX)[2] for line in result.stdout.splitlines())
+    return result.stdout
+
+
+def failures(output: str) -> list[str]:
+    """Return the failures of a check on each rank."""
+    lines = (line.partition(PREFIX)[2] for line in output.splitlines())
     return [json.loads(line)["failure"] for line in lines if line]
 
 
@@ -41,11 +46,21 @@ def name_at_another_address() -> Iterator[None]:
 
 @pytest.mark.usefixtures("name_at_another_address")
 def test_a_process_set_uses_the_interface_of_the_global_set() -> None:
-    assert failures("interface_of_process_sets", 3) == [""] * 3
+    assert failures(run(3, "links", "interface_of_process_sets")) == [""] * 3
 
 
 def test_gloo_fills_a_link_in_both_directions_at_once() -> None:
-    assert failures("both_directions_at_once", 2) == [""] * 2
+    assert failures(run(2, "links", "both_directions_at_once")) == [""] * 2
+
+
+@pytest.mark.parametrize("options", [[], ["--fusion-threshold-mb", "64"]])
+def test_a_second_initialization_keeps_cycle_time_and_fusion_threshold(
+    options: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOROVOD_LOG_LEVEL", "trace")
+    output = run(2, "second_initialization", options=["--cycle-time-ms", "1", *options])
+    assert failures(output) == [""] * 2
+    assert output.count(f"Created response of size {4 * sum(second_initialization.GROUP)}") == 2
 
 
 def test_launcher_lets_ssh_check_host_keys() -> None:

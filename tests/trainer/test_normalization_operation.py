@@ -99,7 +99,7 @@ def test_equal_pixels_have_no_variance() -> None:
 
 def test_network_for_xla_uses_operations_of_tensorflow() -> None:
     model = models.build("resnet20", 32, 3, 10, 1)
-    models.forgo_own_operations(model)
+    models.prepare_for_xla(model)
     traced = tf.function(lambda: model(tf.zeros([2, 32, 32, 3], tf.uint8), training=True), autograph=False)
     kinds = {operation.type for operation in traced.get_concrete_function().graph.get_operations()}
     assert "FusedBatchNormV3" in kinds

@@ -13,6 +13,7 @@ from orchestrator.trainer.models.initializers import assign_initial_weights
 from orchestrator.trainer.models.mlp import dense
 from orchestrator.trainer.models.mobilenet import mobilenet_v2
 from orchestrator.trainer.models.normalization import FusedBatchNormalization, Normalization
+from orchestrator.trainer.models.pooling import MaxPooling2D
 from orchestrator.trainer.models.resnet import resnet20, resnet50, resnet101
 
 __all__ = ["IMAGES", "TABLES", "FusedBatchNormalization", "Normalization", "build", "offset_dropout_seeds"]
@@ -62,8 +63,10 @@ def offset_dropout_seeds(model: keras.Model, rank: int) -> None:
             variable.assign_add([rank, 0])
 
 
-def forgo_own_operations(model: keras.Model) -> None:
-    """Let every layer compute by operations of TensorFlow, which XLA can compile; call it before a step is traced."""
+def prepare_for_xla(model: keras.Model) -> None:
+    """Let every layer compute by operations that XLA can compile; call it before a step is traced."""
     for layer in model.layers:
         if isinstance(layer, FusedBatchNormalization):
             layer.whole = False
+        if isinstance(layer, MaxPooling2D):
+            layer.by_slices = True

@@ -14,6 +14,7 @@ import keras
 import tensorflow as tf
 from keras import layers
 
+from orchestrator.trainer.models.pooling import MaxPooling2D
 from orchestrator.trainer.models.shared_layers import convolution, hidden, logits
 
 LENET_IMAGE = 32  # pixels; the paper pads its digits of 28 pixels to this size
@@ -33,8 +34,8 @@ def lenet(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
     """
     x = layers.Rescaling(1.275 / 4, offset=0.5375)(x)  # black is -0.1 and white 1.175, as in the paper
     x = convolution(x, 6, 5, padding="same" if image_size < LENET_IMAGE else "valid")
-    x = layers.MaxPooling2D(2)(x)
-    x = layers.MaxPooling2D(2)(convolution(x, 16, 5, padding="valid"))
+    x = MaxPooling2D(2)(x)
+    x = MaxPooling2D(2)(convolution(x, 16, 5, padding="valid"))
     x = hidden(hidden(layers.Flatten()(x), 120), 84)
     return logits(x, classes, keras.initializers.GlorotUniform())
 
@@ -51,10 +52,10 @@ def alexnet(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
         Logits (batch, classes).
     """
     x = convolution(layers.ZeroPadding2D(2)(x), 64, 11, stride=4, padding="valid")
-    x = convolution(layers.MaxPooling2D(3, strides=2)(x), 192, 5)
-    x = convolution(layers.MaxPooling2D(3, strides=2)(x), 384, 3)
+    x = convolution(MaxPooling2D(3, strides=2)(x), 192, 5)
+    x = convolution(MaxPooling2D(3, strides=2)(x), 384, 3)
     x = convolution(convolution(x, 256, 3), 256, 3)
-    x = layers.Flatten()(layers.MaxPooling2D(3, strides=2)(x))
+    x = layers.Flatten()(MaxPooling2D(3, strides=2)(x))
     for _ in range(2):
         x = hidden(layers.Dropout(0.5)(x), 4096)
     return logits(x, classes)
@@ -76,7 +77,7 @@ def vgg16(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
     for filters, count in VGG16_STAGES:
         for _ in range(count):
             x = convolution(x, filters, 3)
-        x = layers.MaxPooling2D(2, padding="same")(x)
+        x = MaxPooling2D(2, padding="same")(x)
     x = layers.Flatten()(x)
     for _ in range(2):
         x = layers.Dropout(0.5)(hidden(x, 4096))

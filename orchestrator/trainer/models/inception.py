@@ -8,6 +8,7 @@ normalisation (see classic.py).
 import tensorflow as tf
 from keras import layers
 
+from orchestrator.trainer.models.pooling import MaxPooling2D
 from orchestrator.trainer.models.shared_layers import convolution, logits
 
 # Filters of 1x1; of the 1x1 before 3x3, and of 3x3; of the 1x1 before 5x5, and of 5x5; of the 1x1 after pooling.
@@ -46,7 +47,7 @@ def googlenet(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
 
 
 def _halved(x: tf.Tensor) -> tf.Tensor:
-    return layers.MaxPooling2D(3, strides=2, padding="same")(x)
+    return MaxPooling2D(3, strides=2, padding="same")(x)
 
 
 def _module(x: tf.Tensor, one: int, before3: int, three: int, before5: int, five: int, pooled: int) -> tf.Tensor:
@@ -55,6 +56,6 @@ def _module(x: tf.Tensor, one: int, before3: int, three: int, before5: int, five
         convolution(x, one, 1),
         convolution(convolution(x, before3, 1), three, 3),
         convolution(convolution(x, before5, 1), five, 5),
-        convolution(layers.MaxPooling2D(3, strides=1, padding="same")(x), pooled, 1),
+        convolution(MaxPooling2D(3, strides=1, padding="same")(x), pooled, 1),
     ]
     return layers.Concatenate()(branches)

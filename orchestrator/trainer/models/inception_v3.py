@@ -8,6 +8,7 @@ its gain at 0.4 points.
 import tensorflow as tf
 from keras import layers
 
+from orchestrator.trainer.models.pooling import MaxPooling2D
 from orchestrator.trainer.models.shared_layers import conv_bn, logits
 
 DROPOUT = 0.2  # as published with TensorFlow; the paper gives no value
@@ -39,8 +40,8 @@ def inception_v3(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
 def _stem(x: tf.Tensor) -> tf.Tensor:
     x = _conv(x, 32, 3, stride=2, padding="valid")
     x = _conv(_conv(x, 32, 3, padding="valid"), 64, 3)
-    x = _conv(layers.MaxPooling2D(3, strides=2)(x), 80, 1)
-    return layers.MaxPooling2D(3, strides=2)(_conv(x, 192, 3, padding="valid"))
+    x = _conv(MaxPooling2D(3, strides=2)(x), 80, 1)
+    return MaxPooling2D(3, strides=2)(_conv(x, 192, 3, padding="valid"))
 
 
 def _module5(x: tf.Tensor, pooled: int) -> tf.Tensor:
@@ -52,7 +53,7 @@ def _module5(x: tf.Tensor, pooled: int) -> tf.Tensor:
 def _reduce5(x: tf.Tensor) -> tf.Tensor:
     """Build figure 10: halve the grid by convolutions and pooling side by side."""
     double = _conv(_conv(_conv(x, 64, 1), 96, 3), 96, 3, stride=2, padding="valid")
-    return _joined(_conv(x, 384, 3, stride=2, padding="valid"), double, layers.MaxPooling2D(3, strides=2)(x))
+    return _joined(_conv(x, 384, 3, stride=2, padding="valid"), double, MaxPooling2D(3, strides=2)(x))
 
 
 def _module7(x: tf.Tensor, filters: int) -> tf.Tensor:
@@ -67,7 +68,7 @@ def _module7(x: tf.Tensor, filters: int) -> tf.Tensor:
 def _reduce7(x: tf.Tensor) -> tf.Tensor:
     three = _conv(_conv(x, 192, 1), 320, 3, stride=2, padding="valid")
     seven = _conv(_conv(_conv(x, 192, 1), 192, (1, 7)), 192, (7, 1))
-    return _joined(three, _conv(seven, 192, 3, stride=2, padding="valid"), layers.MaxPooling2D(3, strides=2)(x))
+    return _joined(three, _conv(seven, 192, 3, stride=2, padding="valid"), MaxPooling2D(3, strides=2)(x))
 
 
 def _wide(x: tf.Tensor) -> tf.Tensor:

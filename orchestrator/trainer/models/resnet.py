@@ -12,6 +12,7 @@ from keras import layers
 
 from orchestrator.schema import SMALL_IMAGE
 from orchestrator.trainer.models.normalization import normalization
+from orchestrator.trainer.models.pooling import MaxPooling2D
 from orchestrator.trainer.models.shared_layers import conv_bn, logits, unbiased
 
 
@@ -70,7 +71,7 @@ def _bottleneck(x: tf.Tensor, image_size: int, classes: int, blocks: tuple[int, 
     """
     small = image_size < SMALL_IMAGE
     x = conv_bn(x, 64, 3 if small else 7, 1 if small else 2, activation="relu")
-    x = x if small else layers.MaxPooling2D(3, strides=2, padding="same")(x)
+    x = x if small else MaxPooling2D(3, strides=2, padding="same")(x)
     for stage, count in enumerate(blocks):
         filters = 64 * 2**stage
         for block in range(count):
