@@ -70,6 +70,9 @@ def node(config: Config, overrides: Overrides, history: History) -> tuple[Node, 
     """
     recipe = recipes.recipe(config.train)
     size = int(config.train.image_size or recipe["image_size"])
+    if overrides.step_seconds and overrides.images_per_second:
+        given = f"--step-seconds {overrides.step_seconds:g} and --images-per-second {overrides.images_per_second:g}"
+        raise ConfigError([f"{given}: both give the speed of one rank: expected one of them"])
     if overrides.step_seconds or overrides.images_per_second:
         batch = int(config.train.batch_size or recipe["batch_size"])
         seconds = overrides.step_seconds or batch / (overrides.images_per_second or 1.0)

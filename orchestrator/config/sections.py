@@ -10,7 +10,7 @@ from orchestrator.schema import Compression, Engine, Goal, Precision, StopOrSkip
 
 NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 NAME_RULE = "1 to 30 of a-z, 0-9 and -, beginning with a letter and not ending with -"
-MAX_NODES = 100
+MAX_NODES, MAX_SLOTS = 100, 64
 
 
 def seconds(text: Any) -> Any:

@@ -91,9 +91,11 @@ def test_choice_without_a_price_or_an_end_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--nodes", "two"), "--nodes: two: not numbers of nodes"),
+        (("--nodes", "two"), "--nodes: 'two': expected numbers from 1 to 100,000"),
         (("--nodes", ""), "--nodes: empty"),
-        (("--nodes", "0"), "--nodes: 0"),
+        (("--nodes", "0"), "--nodes: '0'"),
+        (("--nodes", "2,1000000"), "--nodes: '1000000': expected numbers from 1 to 100,000"),
+        (("--nodes", "9" * 5000), "--nodes: '999"),
         (("--deadline", "soon"), "--deadline: 'soon' is no duration"),
         (("--engine", "mine"), "--engine: 'mine' is unknown"),
         (("--within", "wifi"), "--within: 'wifi' is unknown"),
@@ -102,6 +104,39 @@ def test_choice_without_a_price_or_an_end_is_refused(tmp_path: Path) -> None:
 )
 def test_options_that_cannot_be_read_are_named(words: tuple[str, ...], message: str) -> None:
     assert message in refused(*LINKED, *words).message
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        *(("--images-per-second", value, "between 1e-06 and 1000000000") for value in ("-1", "0", "nan", "inf")),
+        *(("--step-seconds", value, "between 1e-06 and 1000000000") for value in ("-1", "0", "1e-320")),
+        *(("--slots", value, "between 1 and 64") for value in ("-1", "0", "99999999999999999")),
+        *(("--cores", value, "between 1 and 10000") for value in ("-1", "0")),
+        *(("--node-price", value, "between 0 and 1000000000") for value in ("-1", "nan", "inf")),
+        *(("--budget", value, "between 0 and 1000000000") for value in ("-1", "nan")),
+        *(("--link", f"{value}gbit", "1kbit to 1000000gbit") for value in ("0", "9" * 40)),
+        ("--latency", "61s", "at most 60s"),
+    ],
+)
+def test_impossible_numbers_are_refused(option: str, value: str, expected: str) -> None:
+    refusal = refused(*LINKED, option, value)
+    assert refusal.exit_code == 2
+    number = f"{float(value):.12g}" if option not in ("--link", "--latency") else f"'{value}"
+    assert refusal.message.startswith(f"{option}: {number[:20]}")
+    assert expected in refusal.message
+
+
+def test_one_speed_of_a_rank_is_expected() -> None:
+    assert "--step-seconds 1 and --images-per-second 360: both give" in refused(*LINKED, "--step-seconds", "1").message
+
+
+def test_latency_of_zero_counts() -> None:
+    default, none = (
+        predicted(*GIVEN, "--link", "10gbit", "--nodes", "8", *words)["forecasts"][0]
+        for words in ((), ("--latency", "0us"))
+    )
+    assert none["exposed_seconds"][0] < default["exposed_seconds"][0]
 
 
 def test_missing_profile_and_link_name_the_measuring_command() -> None:
