@@ -11,7 +11,7 @@ from orchestrator.cli import app
 from orchestrator.errors import OrchestratorError
 from orchestrator.prediction.gradient_groups import ENGINES
 from orchestrator.recipes import models
-from orchestrator.runs import store
+from orchestrator.runs import predictions, store
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import CheckMessage, CheckResult, Predicted, World
 from orchestrator.state import StateDir
@@ -307,6 +307,8 @@ def test_review_shows_predicted_and_measured_images_per_second() -> None:
     headings, row, summary = printed("predict", "--review").splitlines()
     assert "predicted images/s" in headings
     assert row.split()[2:] == ["2", "60", "40", "-", "80", "50", "+20.0%", "yes"]
+    (review,) = predictions.review()
+    assert str(review) == "predicted 60 images/s (40 - 80), measured 50: error +20.0%"
     assert summary.startswith("median error 20.0%, 1 of 1 measurements inside the 90 % band")
 
 
