@@ -145,6 +145,7 @@ def predict(
     recipes.require(config.train)
     counts, limit, chosen_engine = _counts(nodes), _hours(deadline), _engine(engine)
     overrides = Overrides(step_seconds, images_per_second, cores, link, latency, within, machine_type, slots)
+    prediction_sources.require_one_speed(overrides)
     if make_profile:
         prediction_sources.make_profile(config)
     config = prediction_sources.with_nodes(config, overrides)

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.cli import app
+from orchestrator.cli import app, follow, prediction_sources
+from orchestrator.config import Config
 from orchestrator.errors import OrchestratorError
 from orchestrator.prediction.gradient_groups import ENGINES
 from orchestrator.recipes import models
-from orchestrator.runs import predictions, store
+from orchestrator.runs import jobs, predictions, store
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import CheckMessage, CheckResult, Predicted, World
 from orchestrator.state import StateDir
@@ -141,10 +142,40 @@ def test_latency_of_zero_counts() -> None:
 
 def test_missing_profile_and_link_name_the_measuring_command() -> None:
     profile = refused("predict", "resnet50", "--dataset", "imagenet", "--batch-size", "16")
-    assert "`orchestrator train resnet50 --dataset imagenet --batch-size 16 --np 1 --steps 60`" in profile.hint
+    made = "--dataset synthetic --batch-size 16 --image-size 224 --np 1 --steps 60"
+    assert profile.hint.startswith(f"`orchestrator train resnet50 {made}` makes one, and so does --profile;")
     link = refused(*GIVEN)
     assert "`orchestrator check` measures the link" in link.hint
     assert "only with --link" in refused(*GIVEN, "--latency", "1ms").message
+
+
+@pytest.mark.parametrize(
+    ("words", "data", "made"),
+    [
+        (("inception_v3", "--dataset", "imagenet"), None, "--dataset synthetic --image-size 299"),
+        (("resnet50", "--dataset", "imagenet"), "/data", "--dataset imagenet"),
+        (("resnet50", "--dataset", "imagenet", "--batch-size", "513"), None, "--dataset imagenet --data DIR"),
+        (("dense", "--dataset", "sdss"), None, "--dataset sdss --data DIR"),
+        (("lenet", "--dataset", "mnist"), None, "--dataset mnist"),
+    ],
+)
+def test_missing_profile_is_made_on_data_that_is_there(
+    tmp_path: Path, words: tuple[str, ...], data: str | None, made: str
+) -> None:
+    (tmp_path / "cluster.yaml").write_text(json.dumps({"train": {"data": data}}))
+    hint = refused("predict", *words, "--config", str(tmp_path / "cluster.yaml")).hint
+    assert hint.startswith(f"`orchestrator train {words[0]} {made} ")
+    assert ("--profile" in hint) == ("DIR" not in made)
+
+
+def test_profile_option_trains_on_data_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Config] = []
+    monkeypatch.setattr(prediction_sources, "deployed_for_trainer", lambda config: (None, None, ""))
+    monkeypatch.setattr(jobs, "train", lambda *words: started.append(words[3]))
+    monkeypatch.setattr(follow, "follow", lambda *_, **__: None)
+    refused("predict", "resnet50", "--dataset", "imagenet", "--profile")
+    (config,) = started
+    assert (config.train.dataset, config.train.image_size, config.launch.np) == ("synthetic", 224, 1)
 
 
 def on_google(directory: Path, **changes: str) -> tuple[str, ...]:
