@@ -63,6 +63,19 @@ def completion(complete: Callable[[], list[str]] | None) -> Callable[[str], list
     return words
 
 
+def between(least: float, most: float) -> Callable[[Any, Any], Any]:
+    """Return the ``callback`` of an option that refuses numbers outside of these; nan too, which Typer's min takes."""
+
+    def checked(parameter: typer.CallbackParam, value: float | None) -> float | None:
+        if value is None or least <= value <= most:
+            return value
+        raise ConfigError(
+            [f"{parameter.opts[0]}: {value:.12g}: expected a number between {least:.12g} and {most:.12g}"]
+        )
+
+    return checked
+
+
 def node_names() -> list[str]:
     """List the nodes of the default cluster, for shell completion."""
     record = state.read(state_dir(None, None))

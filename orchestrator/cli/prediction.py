@@ -10,7 +10,7 @@ from orchestrator.cli import options, prediction_links, prediction_sources, pred
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cli.prediction_sources import PROFILE_STEPS, Overrides
 from orchestrator.config import Config
-from orchestrator.config.sections import seconds
+from orchestrator.config.sections import MAX_SLOTS, seconds
 from orchestrator.errors import ConfigError
 from orchestrator.lifecycle import prices
 from orchestrator.lifecycle.prices import Item
@@ -21,18 +21,25 @@ from orchestrator.prediction.gradient_groups import GROUP, Engine
 from orchestrator.prediction.single_rank import Node
 from orchestrator.prediction.step_timeline import Options, carried
 from orchestrator.runs import predictions
+from orchestrator.schema.bounded_files import shown
 
 NODES, MOST_NODES = "1,2,4,8,16", 100_000
+A_SPEED, A_PRICE = options.between(1e-6, 1e9), options.between(0, 1e9)
 
 Nodes = Annotated[str, typer.Option("--nodes", metavar="N,N,…", help="Numbers of nodes to predict, as in 2,4,8.")]
 StepSeconds = Annotated[
-    float | None, typer.Option("--step-seconds", help="Seconds of a step of one rank, instead of a profile.")
+    float | None,
+    typer.Option("--step-seconds", callback=A_SPEED, help="Seconds of a step of one rank, instead of a profile."),
 ]
-Rate = Annotated[float | None, typer.Option("--images-per-second", help="Images/s of one rank, instead of a profile.")]
+Rate = Annotated[
+    float | None,
+    typer.Option("--images-per-second", callback=A_SPEED, help="Images/s of one rank, instead of a profile."),
+]
 Cores = Annotated[
     int | None,
     typer.Option(
         "--cores",
+        callback=options.between(1, 10_000),
         help="Cores of a rank without a GPU; default: of the profile or the machine type, else the rank has a GPU.",
     ),
 ]
@@ -57,7 +64,9 @@ Within = Annotated[
 Slots = Annotated[
     int | None,
     typer.Option(
-        "--slots", help="Ranks per node; default: those of cluster.yaml, else one per GPU of a machine type, or one."
+        "--slots",
+        callback=options.between(1, MAX_SLOTS),
+        help="Ranks per node; default: those of cluster.yaml, else one per GPU of a machine type, or one.",
     ),
 ]
 Hierarchical = Annotated[
@@ -71,9 +80,15 @@ Deadline = Annotated[
     str | None,
     typer.Option("--deadline", metavar="TIME", help="Find the number of nodes that ends within this time (2h)."),
 ]
-Budget = Annotated[float | None, typer.Option("--budget", help="Find the number of nodes that costs at most this.")]
+Budget = Annotated[
+    float | None,
+    typer.Option("--budget", callback=A_PRICE, help="Find the number of nodes that costs at most this."),
+]
 NodePrice = Annotated[
-    float | None, typer.Option("--node-price", help="Price of a node per hour; default: from `prices` in cluster.yaml.")
+    float | None,
+    typer.Option(
+        "--node-price", callback=A_PRICE, help="Price of a node per hour; default: from `prices` in cluster.yaml."
+    ),
 ]
 MakeProfile = Annotated[
     bool, typer.Option("--profile", help=f"First train {PROFILE_STEPS} steps on one rank of the cluster.")
@@ -130,6 +145,7 @@ def predict(
     recipes.require(config.train)
     counts, limit, chosen_engine = _counts(nodes), _hours(deadline), _engine(engine)
     overrides = Overrides(step_seconds, images_per_second, cores, link, latency, within, machine_type, slots)
+    prediction_sources.require_one_speed(overrides)
     if make_profile:
         prediction_sources.make_profile(config)
     config = prediction_sources.with_nodes(config, overrides)
@@ -153,9 +169,10 @@ def predict(
 def _counts(nodes: str) -> list[int]:
     """Read numbers of nodes."""
     words = [word.strip() for word in nodes.split(",") if word.strip()]
-    wrong = [word for word in words if not word.isdecimal() or not 0 < int(word) <= MOST_NODES]
+    wrong = [word for word in words if not word.isdecimal() or not 0 < float(word) <= MOST_NODES]
     if wrong or not words:
-        raise ConfigError([f"--nodes: {', '.join(wrong) or 'empty'}: not numbers of nodes"], "write them as 2,4,8,16")
+        problem = f"--nodes: {shown(', '.join(wrong)) if wrong else 'empty'}: expected numbers from 1 to {MOST_NODES:,}"
+        raise ConfigError([problem], "write them as 2,4,8,16")
     return sorted({int(word) for word in words})
 
 

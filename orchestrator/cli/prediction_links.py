@@ -63,7 +63,7 @@ def _slots(config: Config) -> int:
 
 def _measured(config: Config, overrides: Overrides, history: History) -> tuple[Connection, str] | None:
     measured = predictions.connection(history, _slots(config), config.launch.controller)
-    if overrides.latency and (measured or config.provider not in LIMITS):
+    if overrides.latency is not None and (measured or config.provider not in LIMITS):
         problem = "--latency: only with --link or --machine-type: the measurement of `check` includes the latency"
         raise ConfigError([problem])
     return measured
@@ -73,7 +73,7 @@ def _limited(config: Config, rank_step: Node, overrides: Overrides) -> tuple[Con
     """Return the connection by the cloud's limit for the nodes; CPUs of the head are in the ring, and may be slower."""
     limits = LIMITS[config.provider](config, ("worker", "head") if rank_step.cores else ("worker",), overrides)
     slowest = min(limits, key=lambda each: each.rate)
-    named = slowest.link(link_kinds.seconds(overrides.latency) if overrides.latency else None)
+    named = slowest.link(None if overrides.latency is None else link_kinds.seconds(overrides.latency))
     text = f"up to {slowest.rate / 1e9:g} Gbit/s, {slowest.source}; not measured, so the bands are wide"
     return replace(_named(config, named, rank_step, overrides), unmeasured=LIMITED), text
 

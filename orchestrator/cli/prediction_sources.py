@@ -5,7 +5,7 @@ from typing import NamedTuple
 from orchestrator import recipes, state
 from orchestrator.cli import follow
 from orchestrator.cli.launch_options import deployed_for_trainer
-from orchestrator.config import Config
+from orchestrator.config import Config, Train
 from orchestrator.errors import ConfigError, command
 from orchestrator.prediction import machine_types, ready_gradients, single_rank
 from orchestrator.prediction.single_rank import Node
@@ -39,13 +39,20 @@ class NodeSource(NamedTuple):
     precision: str
 
 
+def require_one_speed(overrides: Overrides) -> None:
+    """Raise ConfigError if the speed of a rank is given twice."""
+    if overrides.step_seconds and overrides.images_per_second:
+        given = f"--step-seconds {overrides.step_seconds:g} and --images-per-second {overrides.images_per_second:g}"
+        raise ConfigError([f"{given}: both give the speed of one rank: expected one of them"])
+
+
 def make_profile(config: Config) -> None:
     """Train a few steps on one rank of the cluster, which leaves a profile.
 
     Raises:
         OrchestratorError: As for starting a run.
     """
-    train = config.train.model_copy(update={"steps": PROFILE_STEPS, "max_time": PROFILE_SECONDS})
+    train = _available(config.train).model_copy(update={"steps": PROFILE_STEPS, "max_time": PROFILE_SECONDS})
     launch = config.launch.model_copy(update={"np": 1})
     short = config.model_copy(update={"train": train, "launch": launch})
     state_dir, cluster, digest = deployed_for_trainer(short)
@@ -93,16 +100,31 @@ def _is_of(record: Record, machine_type: str) -> bool:
     return bool(deployed_type == machine_type)
 
 
+def _available(train: Train) -> Train:
+    """Return ``train`` on synthetic images of the same size, if its own need a directory and none is named."""
+    if not _needs_directory(train) or (train.batch_size or 0) > recipes.SYNTHETIC_IMAGES_PER_SLOT:
+        return train
+    if recipes.datasets()[str(train.dataset)].get("table"):
+        return train
+    size = train.image_size or int(recipes.recipe(train)["image_size"])
+    return train.model_copy(update={"dataset": "synthetic", "image_size": size})
+
+
+def _needs_directory(train: Train) -> bool:
+    return "needs" in recipes.datasets()[str(train.dataset)] and train.data is None
+
+
 def _no_profile(config: Config) -> ConfigError:
-    train = config.train
+    train = _available(config.train)
     options = [
         f"--{key.replace('_', '-')} {value}"
         for key in ("batch_size", "image_size", "precision")
         if (value := getattr(train, key)) is not None
     ]
-    words = " ".join(["train", str(train.model), "--dataset", str(train.dataset), *options])
+    data, also = (["--data DIR"], "") if _needs_directory(train) else ([], ", and so does --profile")
+    words = " ".join(["train", str(train.model), "--dataset", str(train.dataset), *data, *options])
     make = command(f"{words} --np 1 --steps {PROFILE_STEPS}", config.name)
     return ConfigError(
         [f"train.model: no run of one rank on cluster {config.name!r} is a profile of {train.model} as asked for"],
-        f"{make} makes one, and so does --profile; or give --images-per-second or --step-seconds of one rank",
+        f"{make} makes one{also}; or give --images-per-second or --step-seconds of one rank",
     )

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from orchestrator import state
+from orchestrator import progress, state
 from orchestrator.bottleneck import explain
 from orchestrator.cli import output
 from orchestrator.cluster import Cluster
@@ -15,11 +15,12 @@ from orchestrator.config import Config
 from orchestrator.health import Health
 from orchestrator.lifecycle import prices
 from orchestrator.lifecycle.prices import Item
-from orchestrator.runs import predictions
+from orchestrator.runs import collected_files, predictions
 from orchestrator.runs.control import RunState
 from orchestrator.runs.requirements import Requirements
 from orchestrator.runs.script import Source
 from orchestrator.schema import CheckRank, CheckResult, Prepared, Results, Staged, accuracy, time_to_accuracy
+from orchestrator.state import StateDir
 from orchestrator.terraform import Change
 
 
@@ -91,7 +92,11 @@ def run(run_state: RunState, directory: Path, json: bool, top1: float | None = N
         if json:
             return output.as_json(results.model_dump() | derived | {"prediction": compared})
         _training(results, top1)
-        return output.line(str(compared)) if compared else None
+        if compared:
+            output.line(str(compared))
+        if results.ended in ("max-time", "terminated"):
+            progress.note(collected_files.how_to_resume(StateDir(directory.parents[1]), run_state.run))
+        return None
     if json:
         return output.as_json(as_record(run_state))
     output.line(

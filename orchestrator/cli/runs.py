@@ -90,8 +90,8 @@ def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None,
     if run_state.status is None or run_state.status.left:
         control.sweep(state_dir, cluster, chosen)
     output.as_json(run_state) if json else output.line(f"run {chosen.id}: {run_state.state}")
-    if run_state.state != "finished" and collected_files.is_resumable(state_dir, chosen):
-        progress.note(f"{command(f'train --resume {chosen.id}', cluster.name)} continues from its newest checkpoint")
+    if run_state.state != "finished":
+        progress.note(collected_files.how_to_resume(state_dir, chosen))
 
 
 def list_runs(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:

@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import progress
-from orchestrator.errors import ConfigError
-from orchestrator.schema.atomic_write import replaced
+from orchestrator import output_file, progress
 from orchestrator.studies.report import formats
 from orchestrator.studies.report import report as reports
 
@@ -39,11 +37,7 @@ def report(
     if path is None:
         print(text, end="")
         return
-    try:
-        with replaced(path, 0o644) as file:
-            file.write(text.encode())
-    except OSError as error:
-        raise ConfigError([f"--output: {path}: {error.strerror}"], "name a file in a directory that is there") from None
+    output_file.write(text.encode(), path, "--output")
     progress.note(f"wrote {path}")
     if browse:
         webbrowser.open(path.absolute().as_uri())

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from orchestrator.config.monitoring import Monitoring
 from orchestrator.config.providers import Gcp, Hosts, Local, OpenStack
-from orchestrator.config.sections import MAX_NODES, NAME, NAME_RULE, Gpu, Launch, Section, Train
+from orchestrator.config.sections import MAX_NODES, MAX_SLOTS, NAME, NAME_RULE, Gpu, Launch, Section, Train
 from orchestrator.schema.bounded_files import shown
 
 DEFAULT_NAME = "default"
@@ -27,7 +27,7 @@ class Config(Section):
     min_nodes: int | None = Field(
         None, ge=1, le=MAX_NODES, description="least number of nodes with which a deploy succeeds; default: all"
     )
-    slots: int | None = Field(None, ge=1, le=64, description="ranks per node; default: one per GPU, or one")
+    slots: int | None = Field(None, ge=1, le=MAX_SLOTS, description="ranks per node; default: one per GPU, or one")
     framework: Framework = Field(
         "tensorflow",
         description="framework of the nodes' image: tensorflow, pytorch or both; `train` needs tensorflow or both",

@@ -10,7 +10,8 @@ from orchestrator.schema import Compression, Engine, Goal, Precision, StopOrSkip
 
 NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 NAME_RULE = "1 to 30 of a-z, 0-9 and -, beginning with a letter and not ending with -"
-MAX_NODES = 100
+MAX_NODES, MAX_SLOTS = 100, 64
+MAX_CYCLE = 1000  # ms, for which messages of Horovod wait; a run with much more stands still
 
 
 def seconds(text: Any) -> Any:
@@ -75,6 +76,7 @@ class Launch(Section):
     cycle_time: float | None = Field(
         None,
         ge=0,
+        le=MAX_CYCLE,
         description="milliseconds between two rounds of Horovod's background thread; default: the recipe's; else"
         " measured (train over Gloo) or 5; with autotune Horovod's choice",
     )

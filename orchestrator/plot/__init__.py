@@ -49,18 +49,6 @@ def rendered(figure: "Figure", suffix: str) -> bytes:
     return drawn.getvalue()
 
 
-def write(content: bytes, path: Path) -> None:
-    """Write ``content`` to ``path``.
-
-    Raises:
-        ConfigError: The file cannot be written.
-    """
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise ConfigError([f"--plot: {path}: {error.strerror}"], "name a file in a directory that exists") from error
-
-
 def plain(panel: "Axes") -> None:
     """Reduce the panel's decoration: a grid behind the curves, and no box around them."""
     panel.grid(alpha=0.3)

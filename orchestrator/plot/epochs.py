@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from orchestrator import plot
+from orchestrator import output_file, plot
 from orchestrator.bottleneck import explain, split
 from orchestrator.errors import StateError
 from orchestrator.plot import html
@@ -42,8 +42,8 @@ def draw(results: Results, path: Path, top1: float | None = None) -> None:
     suffix, top1 = path.suffix.lower(), results.config.until_top1 if top1 is None else top1
     if suffix == ".html":
         svg = plot.rendered(picture(results, top1), ".svg").decode()
-        return plot.write(html.text(results, svg, top1).encode(), path)
-    plot.write(plot.rendered(picture(results, top1), suffix), path)
+        return output_file.write(html.text(results, svg, top1).encode(), path, "--plot")
+    output_file.write(plot.rendered(picture(results, top1), suffix), path, "--plot")
 
 
 def picture(results: Results, top1: float | None = None) -> "Figure":

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator import plot
+from orchestrator import output_file, plot
 from orchestrator.monitoring.prometheus import Series
 from orchestrator.monitoring.summary import PREFIX
 
@@ -25,7 +25,7 @@ def draw(series: Sequence[Series], run: str, path: Path) -> None:
         ConfigError: The file cannot be written, or its name ends in no known format.
     """
     plot.require(path)
-    plot.write(plot.rendered(picture(series, run), path.suffix.lower()), path)
+    output_file.write(plot.rendered(picture(series, run), path.suffix.lower()), path, "--plot")
 
 
 def picture(series: Sequence[Series], run: str) -> "Figure":

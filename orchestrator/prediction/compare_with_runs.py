@@ -19,7 +19,7 @@ class Reviewed:
 
     @property
     def error(self) -> float:
-        """Return how much more than measured was predicted, as a share of what was measured."""
+        """Return how much more than measured was predicted, as a share of what was measured; below 0 if less was."""
         return self.predicted / self.measured - 1
 
     @property
@@ -30,10 +30,7 @@ class Reviewed:
     def __str__(self) -> str:
         """Return one line for people."""
         predicted, low, high, measured = map(digits, (self.predicted, self.low, self.high, self.measured))
-        return (
-            f"predicted {predicted} images/s ({low} - {high}), measured {measured}: "
-            f"{self.measured / self.predicted - 1:+.1%}"
-        )
+        return f"predicted {predicted} images/s ({low} - {high}), measured {measured}: error {self.error:+.1%}"
 
 
 def digits(value: float, count: int = 4) -> str:

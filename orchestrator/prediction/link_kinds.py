@@ -6,12 +6,14 @@ from typing import Literal, NamedTuple
 
 from orchestrator.errors import ConfigError
 from orchestrator.prediction.allreduce_time import Link
+from orchestrator.schema.bounded_files import shown
 
 Kind = Literal["tcp", "cloud", "roce", "ib"]
 RATE = re.compile(
     r"(?P<rate>\d+(?:\.\d+)?)\s*(?P<unit>[kmg])(?P<of>bit|byte)(?:/s)?(?:[- ](?P<kind>tcp|cloud|roce|ib))?", re.I
 )
 LATENCY = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>us|ms|s)", re.I)
+SLOWEST, FASTEST, LONGEST = 1e3, 1e15, 60.0  # bits/s, bits/s, and seconds of latency: beyond, forecasts overflow
 UNITS = {"k": 1e3, "m": 1e6, "g": 1e9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "bit": 1.0, "byte": 8.0}
 
 
@@ -65,7 +67,8 @@ class Named:
         """Return the link of nodes whose GPUs communicate by NCCL."""
         constants = KINDS[self.kind]
         beta = 1 / min(self.rate / 8 * constants.efficiency, constants.most)
-        return Link(self.latency or constants.latency, beta, beta, cycle, share=GPU_SHARE)
+        latency = constants.latency if self.latency is None else self.latency
+        return Link(latency, beta, beta, cycle, share=GPU_SHARE)
 
     def between_cpus(self, cores: float, cycle: float = CPU_CYCLE) -> Link:
         """Return the link of nodes whose ``cores`` compute and communicate by Gloo."""
@@ -94,19 +97,24 @@ def parse(link: str, latency: str | None = None) -> Named:
     """Read a link such as "10gbit" or "25gbit-roce", and a latency such as "50us", as the user writes them.
 
     Raises:
-        ConfigError: One of them is not of that form.
+        ConfigError: One of them is not of that form, or impossible.
     """
     match = RATE.fullmatch(link.strip())
     if not match:
         raise ConfigError([f"--link: {link!r} is no rate"], "write it as 10gbit, 200mbit, 25gbit-roce or 100gbit-ib")
     kind: Kind = match["kind"].lower() if match["kind"] else "tcp"  # type: ignore[assignment]
     rate = float(match["rate"]) * UNITS[match["unit"].lower()] * UNITS[match["of"].lower()]
-    return Named(rate, kind, seconds(latency) if latency else None)
+    if not SLOWEST <= rate <= FASTEST:
+        raise ConfigError([f"--link: {shown(link)}: expected 1kbit to 1000000gbit"], "write it as 10gbit or 200mbit")
+    return Named(rate, kind, None if latency is None else seconds(latency))
 
 
 def seconds(latency: str) -> float:
-    """Read a latency of the form 50us, 2ms or 1s. Raises ConfigError for others."""
+    """Read a latency of the form 50us, 2ms or 1s, of at most LONGEST. Raises ConfigError for others."""
     match = LATENCY.fullmatch(latency.strip())
-    if not match:
-        raise ConfigError([f"--latency: {latency!r} is no duration"], "write it as 50us or 2ms")
-    return float(match["number"]) * UNITS[match["unit"].lower()]
+    read = float(match["number"]) * UNITS[match["unit"].lower()] if match else None
+    if read is None or read > LONGEST:
+        raise ConfigError(
+            [f"--latency: {shown(latency)}: expected a duration of at most {LONGEST:g}s"], "write it as 50us or 2ms"
+        )
+    return read

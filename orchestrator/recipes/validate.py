@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, create_model
 
 from orchestrator.config import expanded, explain, yaml_documents
-from orchestrator.config.sections import Section
+from orchestrator.config.sections import MAX_CYCLE, Section
 from orchestrator.errors import ConfigError
 from orchestrator.schema import Compression, Optimizer, Precision, Schedule
 from orchestrator.schema.bounded_files import Unreadable
@@ -49,7 +49,7 @@ class Settings(Section):
     compression: Compression = "auto"
     gradient_predivide_factor: Positive = 1.0
     adasum: bool = False
-    cycle_time: float = Field(5.0, ge=0)
+    cycle_time: float = Field(5.0, ge=0, le=MAX_CYCLE)
     fusion_threshold: int = Field(32, ge=0)
     autotune: bool = False
 

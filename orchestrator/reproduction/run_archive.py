@@ -10,12 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from orchestrator import untrusted_files
+from orchestrator import output_file, untrusted_files
 from orchestrator.errors import ConfigError
 from orchestrator.runs import checksums, source_code
 from orchestrator.runs.fetch_limits import FILE_BYTES, LOG_BYTES
 from orchestrator.schema import bounded_files
-from orchestrator.schema.atomic_write import replaced
 from orchestrator.schema.bounded_files import Unreadable
 from orchestrator.ssh.receive import Refused, unpack
 
@@ -54,12 +53,7 @@ def write(files: Mapping[str, bytes], path: Path, time: int, executable: frozens
     with packed, tarfile.open(fileobj=packed, mode="w") as archive:
         for name, data in sorted({**files, SUMS: sums.encode()}.items()):
             source_code.add(archive, f"{ROOT}/{name}", data, name in executable, time)
-    try:
-        with replaced(path, 0o644) as file:
-            file.write(content.getvalue())
-    except OSError as error:
-        remedy = "name a file in a directory that is there"
-        raise ConfigError([f"--output: {path}: {error.strerror}"], remedy) from error
+    output_file.write(content.getvalue(), path, "--output")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from orchestrator import lock
+from orchestrator.errors import command
 from orchestrator.runs import fetch_limits, user_variables
 from orchestrator.runs.launchers.horovod import AUTOTUNED
 from orchestrator.runs.run_record import Run
@@ -120,6 +121,12 @@ def is_resumable(state_dir: StateDir, run: Run) -> bool:
     """Tell whether a checkpoint was collected."""
     _settle(state_dir.runs / run.id)
     return (state_dir.runs / run.id / INDEX).is_file()
+
+
+def how_to_resume(state_dir: StateDir, run: Run) -> str:
+    """Return the command that resumes a run, for a hint; empty if no checkpoint was collected."""
+    again = command(f"train --resume {run.id}", state_dir.name)
+    return f"{again} continues from its newest checkpoint" if is_resumable(state_dir, run) else ""
 
 
 def upload_checkpoint(state_dir: StateDir, head: Session, run: Run) -> None:

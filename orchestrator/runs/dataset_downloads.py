@@ -22,7 +22,8 @@ def download(dataset: str, on_progress: Callable[[str], None]) -> Path:
     """Return the cache directory of ``dataset``; download and check published files that are missing from it."""
     entry = datasets()[dataset]
     if "files" not in entry:
-        raise ConfigError([f"train.data: {dataset} cannot be downloaded without {entry['needs']}: pass its directory"])
+        problem = f"train.data: {dataset} cannot be downloaded without {entry['needs']}: pass its directory"
+        raise ConfigError([problem], "name it by --data DIR, or by `data` of the section `train` in cluster.yaml")
     directory = state.cache() / "datasets" / dataset
     for name, checksum in entry["files"].items():
         if not (directory / name).exists():

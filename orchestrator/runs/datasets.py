@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from orchestrator import process
+from orchestrator import process, progress
 from orchestrator.cluster import SHARED
 from orchestrator.config import expanded
 from orchestrator.errors import ConfigError
@@ -84,7 +84,13 @@ def find(
         ConfigError: The directory does not hold the data set.
         PreflightError: The data set cannot be downloaded.
     """
-    return None if dataset == "synthetic" else require(dataset, data, on_progress, remedy)
+    if dataset != "synthetic":
+        return require(dataset, data, on_progress, remedy)
+    if data:
+        progress.note(
+            f"train.data: {data} is not read: data set synthetic has no files, its images are made on the nodes"
+        )
+    return None
 
 
 def require(

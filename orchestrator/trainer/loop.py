@@ -56,7 +56,7 @@ class Training:
         self.results.end(ended, global_metrics.damaged_samples(trainer), self._unfinished())
         trainer.profile.write(self.directory, trainer.config)
         if ended in ("max-time", "terminated"):
-            results.say(f"{ended} after step {trainer.step}: `train --resume {trainer.config.run}` continues it")
+            results.say(f"{ended} after step {trainer.step}")
         hvd.allgather_object(None)
         return ended
 

@@ -26,6 +26,7 @@ TRAIN = ("train", "resnet20", "--dataset", "mnist")
         (["train", "resnet5", "--dataset", "mnist"], "'resnet5' is unknown, did you mean resnet50?"),
         (["train", "resnet20", "--dataset", "cifar"], "'cifar' is unknown, did you mean cifar10?"),
         (["train", "resnet20", "--max-time", "soon"], "train.max_time: 'soon': must be a valid number"),
+        ([*TRAIN, "--cycle-time", "1e9"], "launch.cycle_time: 1000000000.0: must be less than or equal to 1000"),
         (["train"], "train.model: missing; one of alexnet, "),
         (["run", "--", "python", "missing.py"], "run: missing.py: no such file"),
         (["deploy", "--config", "missing.yaml"], "missing.yaml: No such file or directory"),

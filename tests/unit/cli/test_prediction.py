@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.cli import app
+from orchestrator.cli import app, follow, prediction_sources
+from orchestrator.config import Config
 from orchestrator.errors import OrchestratorError
 from orchestrator.prediction.gradient_groups import ENGINES
 from orchestrator.recipes import models
-from orchestrator.runs import store
+from orchestrator.runs import jobs, predictions, store
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import CheckMessage, CheckResult, Predicted, World
 from orchestrator.state import StateDir
@@ -91,9 +92,11 @@ def test_choice_without_a_price_or_an_end_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--nodes", "two"), "--nodes: two: not numbers of nodes"),
+        (("--nodes", "two"), "--nodes: 'two': expected numbers from 1 to 100,000"),
         (("--nodes", ""), "--nodes: empty"),
-        (("--nodes", "0"), "--nodes: 0"),
+        (("--nodes", "0"), "--nodes: '0'"),
+        (("--nodes", "2,1000000"), "--nodes: '1000000': expected numbers from 1 to 100,000"),
+        (("--nodes", "9" * 5000), "--nodes: '999"),
         (("--deadline", "soon"), "--deadline: 'soon' is no duration"),
         (("--engine", "mine"), "--engine: 'mine' is unknown"),
         (("--within", "wifi"), "--within: 'wifi' is unknown"),
@@ -104,12 +107,75 @@ def test_options_that_cannot_be_read_are_named(words: tuple[str, ...], message: 
     assert message in refused(*LINKED, *words).message
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "expected"),
+    [
+        *(("--images-per-second", value, "between 1e-06 and 1000000000") for value in ("-1", "0", "nan", "inf")),
+        *(("--step-seconds", value, "between 1e-06 and 1000000000") for value in ("-1", "0", "1e-320")),
+        *(("--slots", value, "between 1 and 64") for value in ("-1", "0", "99999999999999999")),
+        *(("--cores", value, "between 1 and 10000") for value in ("-1", "0")),
+        *(("--node-price", value, "between 0 and 1000000000") for value in ("-1", "nan", "inf")),
+        *(("--budget", value, "between 0 and 1000000000") for value in ("-1", "nan")),
+        *(("--link", f"{value}gbit", "1kbit to 1000000gbit") for value in ("0", "9" * 40)),
+        ("--latency", "61s", "at most 60s"),
+    ],
+)
+def test_impossible_numbers_are_refused(option: str, value: str, expected: str) -> None:
+    refusal = refused(*LINKED, option, value)
+    assert refusal.exit_code == 2
+    number = f"{float(value):.12g}" if option not in ("--link", "--latency") else f"'{value}"
+    assert refusal.message.startswith(f"{option}: {number[:20]}")
+    assert expected in refusal.message
+
+
+def test_one_speed_of_a_rank_is_expected() -> None:
+    assert "--step-seconds 1 and --images-per-second 360: both give" in refused(*LINKED, "--step-seconds", "1").message
+
+
+def test_latency_of_zero_counts() -> None:
+    default, none = (
+        predicted(*GIVEN, "--link", "10gbit", "--nodes", "8", *words)["forecasts"][0]
+        for words in ((), ("--latency", "0us"))
+    )
+    assert none["exposed_seconds"][0] < default["exposed_seconds"][0]
+
+
 def test_missing_profile_and_link_name_the_measuring_command() -> None:
     profile = refused("predict", "resnet50", "--dataset", "imagenet", "--batch-size", "16")
-    assert "`orchestrator train resnet50 --dataset imagenet --batch-size 16 --np 1 --steps 60`" in profile.hint
+    made = "--dataset synthetic --batch-size 16 --image-size 224 --np 1 --steps 60"
+    assert profile.hint.startswith(f"`orchestrator train resnet50 {made}` makes one, and so does --profile;")
     link = refused(*GIVEN)
     assert "`orchestrator check` measures the link" in link.hint
     assert "only with --link" in refused(*GIVEN, "--latency", "1ms").message
+
+
+@pytest.mark.parametrize(
+    ("words", "data", "made"),
+    [
+        (("inception_v3", "--dataset", "imagenet"), None, "--dataset synthetic --image-size 299"),
+        (("resnet50", "--dataset", "imagenet"), "/data", "--dataset imagenet"),
+        (("resnet50", "--dataset", "imagenet", "--batch-size", "513"), None, "--dataset imagenet --data DIR"),
+        (("dense", "--dataset", "sdss"), None, "--dataset sdss --data DIR"),
+        (("lenet", "--dataset", "mnist"), None, "--dataset mnist"),
+    ],
+)
+def test_missing_profile_is_made_on_data_that_is_there(
+    tmp_path: Path, words: tuple[str, ...], data: str | None, made: str
+) -> None:
+    (tmp_path / "cluster.yaml").write_text(json.dumps({"train": {"data": data}}))
+    hint = refused("predict", *words, "--config", str(tmp_path / "cluster.yaml")).hint
+    assert hint.startswith(f"`orchestrator train {words[0]} {made} ")
+    assert ("--profile" in hint) == ("DIR" not in made)
+
+
+def test_profile_option_trains_on_data_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Config] = []
+    monkeypatch.setattr(prediction_sources, "deployed_for_trainer", lambda config: (None, None, ""))
+    monkeypatch.setattr(jobs, "train", lambda *words: started.append(words[3]))
+    monkeypatch.setattr(follow, "follow", lambda *_, **__: None)
+    refused("predict", "resnet50", "--dataset", "imagenet", "--profile")
+    (config,) = started
+    assert (config.train.dataset, config.train.image_size, config.launch.np) == ("synthetic", 224, 1)
 
 
 def on_google(directory: Path, **changes: str) -> tuple[str, ...]:
@@ -272,6 +338,8 @@ def test_review_shows_predicted_and_measured_images_per_second() -> None:
     headings, row, summary = printed("predict", "--review").splitlines()
     assert "predicted images/s" in headings
     assert row.split()[2:] == ["2", "60", "40", "-", "80", "50", "+20.0%", "yes"]
+    (review,) = predictions.review()
+    assert str(review) == "predicted 60 images/s (40 - 80), measured 50: error +20.0%"
     assert summary.startswith("median error 20.0%, 1 of 1 measurements inside the 90 % band")
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from orchestrator import state
-from orchestrator.schema import Results, RunStatus
+from orchestrator.runs import store
+from orchestrator.schema import Checkpoints, Results, RunStatus
 from orchestrator.state import StateDir
 from tests import builders
 from tests.unit.conftest import Cli
@@ -78,6 +79,21 @@ def test_results_end_with_the_bottleneck(cli: Cli, state_dir: StateDir) -> None:
 @pytest.mark.usefixtures("state_dir")
 def test_results_without_a_split_have_no_explanation(cli: Cli) -> None:
     assert as_json(cli, "results")["explanation"] is None
+
+
+def test_results_of_a_run_that_ran_out_of_time_name_the_command_that_resumes_it(cli: Cli) -> None:
+    state_dir = builders.deployed("lab")
+    run = builders.run()
+    directory = state_dir.runs / run.id
+    store.save(state_dir, run)
+    RunStatus(state="finished", exit_code=0, started=1.0, ended=9.0).write(directory / "status.json")
+    RESULTS.model_copy(update={"ended": "max-time"}).write(directory / "results.json")
+    (directory / "log").write_bytes(LOG)
+    assert "--resume" not in cli("results", "--cluster", "lab").stderr
+    (directory / "checkpoints").mkdir()
+    Checkpoints().write(directory / "checkpoints" / "index.json")
+    finished = cli("results", "--cluster", "lab")
+    assert f"`orchestrator train --resume {run.id} --cluster lab` continues" in finished.stderr
 
 
 @pytest.mark.usefixtures("state_dir")

@@ -1,5 +1,6 @@
 """`study report`: formats, output files, and refusals."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -44,3 +45,13 @@ def test_unwritable_file_is_an_error(study: Path, tmp_path: Path) -> None:
 def test_directory_without_a_study_is_an_error(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["study", "report", str(tmp_path)])
     assert "holds no study" in str(result.exception)
+
+
+def test_output_into_a_pipe_leaves_the_pipe(study: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    result = CliRunner().invoke(app, ["study", "report", str(study), "--format", "csv", "-o", str(tmp_path / "pipe")])
+    assert result.exit_code == 0
+    assert os.read(reader, 4) == b"key,"
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()

@@ -130,12 +130,14 @@ def test_empty_recipe_changes_nothing(own: Callable[[str], Train]) -> None:
 
 
 def test_all_problems_of_a_recipe_are_reported_at_once(own: Callable[[str], Train]) -> None:
-    wrong = ["common: {epoch: 3, learning_rate: fast, augment: 7, clip_norm: true}", "cifar: {epochs: 1}"]
+    keys = "epoch: 3, learning_rate: fast, augment: 7, clip_norm: true, cycle_time: 1001"
+    wrong = [f"common: {{{keys}}}", "cifar: {epochs: 1}"]
     train = own("\n".join([*wrong, "mnist: {epochs: null}"]))
     with pytest.raises(ConfigError) as caught:
         recipes.require(train)
     assert {problem.removeprefix(f"{train.recipe}: ").partition(":")[0] for problem in caught.value.problems} == {
-        "common.epoch", "common.learning_rate", "common.augment", "common.clip_norm", "cifar", "mnist.epochs",
+        "common.epoch", "common.learning_rate", "common.augment", "common.clip_norm", "common.cycle_time", "cifar",
+        "mnist.epochs",
     }  # fmt: skip
     assert "common.epoch: unknown key, did you mean common.epochs?" in str(caught.value)
     assert "cifar: unknown key, did you mean cifar10?" in str(caught.value)

@@ -83,3 +83,10 @@ def test_pipe_directory_or_missing_file_is_refused_at_once(tmp_path: Path) -> No
     assert "is a pipe, not a file" in refused(tmp_path / "pipe")
     assert "is a directory, not a file" in refused(tmp_path)
     assert "No such file" in refused(tmp_path / "nothing")
+
+
+def test_archive_behind_a_link_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("target")
+    run_archive.write(FILES, tmp_path / "link", 7)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").stat().st_size > 0

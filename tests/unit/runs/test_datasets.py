@@ -41,8 +41,11 @@ def test_working_directory_is_not_imported_from(tmp_path: Path, monkeypatch: pyt
     assert not (tmp_path / "imported").exists()
 
 
-def test_synthetic_data_needs_no_files() -> None:
+def test_synthetic_data_needs_no_files_and_says_that_it_reads_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert datasets.find("synthetic", None, nothing) is None
+    assert capsys.readouterr().err == ""
+    assert datasets.find("synthetic", Path("/tmp"), nothing) is None
+    assert "train.data: /tmp is not read: data set synthetic has no files" in capsys.readouterr().err
 
 
 def test_directory_in_the_home_directory_is_found(monkeypatch: pytest.MonkeyPatch, mnist: Path) -> None:
