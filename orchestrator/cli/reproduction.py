@@ -104,8 +104,9 @@ def rerun(
         flags = {**reruns.options(old), "train.data": data, **({"launch.np": np} if np else {})}
         config = options.load(config_file, name, flags)
         if old.config:
+            settings = reruns.settings(old)
             state_dir, cluster, digest = launch_options.deployed_for_trainer(config)
-            run = jobs.repeat(state_dir, cluster, digest, config, reruns.settings(old))
+            run = jobs.repeat(state_dir, cluster, digest, config, settings)
         else:
             _confirm(old, yes)
             state_dir, cluster, digest = launch_options.deployed(config)

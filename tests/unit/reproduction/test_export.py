@@ -154,7 +154,8 @@ def test_repeat_command_of_training_has_its_test_samples() -> None:
     old = load.load(state_dir.runs / run.id)
     assert old.config
     assert "--test-samples" not in citation.repeating(old)
-    limited = replace(old, results=None, config=old.config.model_copy(update={"test_samples": 64}))
+    config = old.config.model_copy(update={"test_samples": 64})
+    limited = replace(old, results=cases.TRAINED.model_copy(update={"config": config}), config=config)
     words = citation.repeating(limited)
     assert words[words.index("--test-samples") + 1] == "64"
     assert rerun.settings(limited).test_samples == 64

@@ -26,6 +26,22 @@ def test_run_that_ended_early_is_repeated_for_as_many_steps(ended: Any) -> None:
     assert rerun.settings(old).steps == 8
 
 
+@pytest.mark.parametrize("epochs", [[], None])
+def test_run_without_an_evaluated_epoch_is_refused(epochs: Any) -> None:
+    stopped = cases.TRAINED.model_copy(update={"ended": "max-time", "epochs": epochs})
+    with pytest.raises(ConfigError, match="ended before an epoch was evaluated") as caught:
+        rerun.settings(cases.loaded(results=stopped if epochs is not None else None))
+    assert "`orchestrator train resnet20 --dataset mnist" in caught.value.hint
+    assert "--max-time" not in caught.value.hint
+
+
+def test_run_without_an_evaluated_epoch_is_refused_before_a_cluster_is_needed(cli: Cli, tmp_path: Path) -> None:
+    stopped = cases.TRAINED.model_copy(update={"ended": "terminated", "epochs": []}).model_dump_json()
+    finished = cli("rerun", str(changed(tmp_path, results_json=stopped.encode())), "--cluster", "other")
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert "there is nothing to compare" in finished.stderr
+
+
 @pytest.mark.parametrize("changes", [{"model": "unknown"}, {"dataset": "unknown"}])
 def test_unknown_model_or_data_set_is_refused(changes: dict[str, str]) -> None:
     config = cases.TRAINED.config.model_copy(update=changes)
