@@ -100,7 +100,7 @@ def rerun(
     """
     environment = user_variables.read(env or [], env_file or [])
     with run_archive.unpacked(file) as directory:
-        old = load.load(directory)
+        old = load.load(directory, file)
         flags = {**reruns.options(old), "train.data": data, **({"launch.np": np} if np else {})}
         config = options.load(config_file, name, flags)
         if old.config:

@@ -180,10 +180,10 @@ def _script(old: Exported, new: Exported, tolerance: Tolerance) -> tuple[Verdict
     if codes[0] != codes[1]:
         return "different", f"exit code {codes[1]} instead of {codes[0]}"
     if not old.output:
-        return "equal", f"exit code {codes[0]} as before; there is no output/results.json to compare"
+        return "equal", f"exit code {codes[0]} as before; there is no finite number in output/results.json to compare"
     missing = sorted(old.output.keys() - new.output.keys())
     if missing:
-        return "different", f"output/results.json has no {missing[0]} any more"
+        return "different", f"{missing[0]} in output/results.json is no finite number any more"
     far = {name: _share(was, new.output[name]) for name, was in old.output.items()}
     name = max(far, key=lambda key: far[key])
     if not far[name]:

@@ -105,13 +105,13 @@ def script(numbers: dict[str, float], exit_code: int = 0) -> Any:
 @pytest.mark.parametrize(
     ("old", "new", "verdict", "reason"),
     [
-        (({}, 0), ({}, 0), "equal", "there is no output/results.json"),
+        (({}, 0), ({}, 0), "equal", "there is no finite number in output/results.json"),
         (({}, 0), ({}, 1), "different", "exit code 1 instead of 0"),
         (({}, 3), ({}, 3), "equal", "exit code 3 as before"),
         (({"loss": 0.5}, 0), ({"loss": 0.5}, 0), "equal", "all 1 numbers"),
         (({"loss": 0.5}, 0), ({"loss": 0.51}, 0), "within tolerance", "loss in output/results.json is 0.51"),
         (({"loss": 0.5}, 0), ({"loss": 0.9}, 0), "different", "is 0.9 instead of 0.5"),
-        (({"loss": 0.5}, 0), ({}, 0), "different", "has no loss any more"),
+        (({"loss": 0.5}, 0), ({}, 0), "different", "loss in output/results.json is no finite number any more"),
     ],
 )
 def test_scripts_are_compared_by_exit_code_and_numbers(

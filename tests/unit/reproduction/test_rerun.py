@@ -107,6 +107,13 @@ def test_hostile_files_end_with_one_message(cli: Cli, tmp_path: Path, files: dic
     assert "Traceback" not in finished.stderr
 
 
+def test_archive_without_a_record_is_named(cli: Cli, tmp_path: Path) -> None:
+    run_archive.write({"log": b""}, tmp_path / "run.tar.gz", 1)
+    finished = cli("rerun", "run.tar.gz")
+    assert finished.returncode == 2
+    assert "error: run.tar.gz: run.json: is missing" in " ".join(finished.stderr.split())
+
+
 def test_code_of_an_archive_needs_confirmation(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "train.py").write_text("print()")
