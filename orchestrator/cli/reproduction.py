@@ -121,8 +121,7 @@ def rerun(
 def _confirm(old: Exported, yes: bool) -> None:
     """Ask before code of an archive runs."""
     progress.note(f"the archive runs its own code on the cluster: {shown(shlex.join(old.run.command))}")
-    if not yes:
-        typer.confirm("run it?", abort=True, err=True)
+    options.confirm("run it?", "nothing was started", yes)
 
 
 def _finish(state_dir: StateDir, cluster: Cluster, run: Run, old: Exported) -> None:

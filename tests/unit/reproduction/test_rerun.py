@@ -120,5 +120,6 @@ def test_code_of_an_archive_needs_confirmation(cli: Cli, tmp_path: Path) -> None
     cases.scripted(tmp_path / "code", "python", str(tmp_path / "code" / "train.py"))
     assert cli("export", "-o", "run.tar.gz").returncode == 0
     finished = cli("rerun", "run.tar.gz")
-    assert finished.returncode == 130
+    assert finished.returncode == 1
     assert "the archive runs its own code on the cluster" in finished.stderr
+    assert "error: nothing was started: the answer to 'run it?' was not yes\n--yes answers yes" in finished.stderr
