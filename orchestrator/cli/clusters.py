@@ -175,5 +175,5 @@ def _orphans(config: Config, yes: bool) -> lifecycle_teardown.Receipt:
     resources = lifecycle_teardown.orphans(config)
     if resources and not yes:
         progress.note("\n".join(map(str, resources)))
-        typer.confirm(f"remove these {len(resources)}?", abort=True, err=True)
+        options.confirm(f"remove these {len(resources)}?", "nothing was removed", yes)
     return lifecycle_teardown.remove_orphans(config, resources)

@@ -135,6 +135,31 @@ def grafana_password(prompt: bool, file: Path | None) -> str | None:
         raise ConfigError([f"--grafana-password-file: {error}"], "name a file of one line") from None
 
 
+def confirm(question: str, declined: str, yes: bool) -> None:
+    """Ask ``question`` on standard error unless ``yes``; Ctrl-C interrupts the command.
+
+    Args:
+        question: What is asked.
+        declined: What a no means, for the message.
+        yes: Whether the user gave --yes.
+
+    Raises:
+        OrchestratorError: The answer is no, or standard input has none.
+    """
+    if not yes and not _agreed(question):
+        raise OrchestratorError(f"{declined}: the answer to {question!r} was not yes", "--yes answers yes")
+
+
+def _agreed(question: str) -> bool:
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort as end:
+        if isinstance(end.__context__, KeyboardInterrupt):
+            raise
+        typer.echo(err=True)  # ends the line of the question
+        return False
+
+
 def load(path: Path | None, name: str | None, flags: Mapping[str, Any], whole: bool = True) -> Config:
     """Load cluster.yaml, else the deployed cluster's configuration, else the defaults; ``flags`` override each.
 

@@ -45,6 +45,7 @@ def list_packages(
 
 
 def remove(
+    context: typer.Context,
     digest: Digest = None,
     everything: All = False,
     config_file: ConfigFile = None,
@@ -54,7 +55,10 @@ def remove(
     """Remove packages that `run` installed, except those that a run in progress uses."""
     if everything == (digest is not None):
         raise ConfigError(["packages remove: name a hash, or --all"])
-    state_dir, _, cluster = options.deployed(config_file, name)
+    assert context.parent is not None
+    before = context.parent.params  # options between `packages` and `remove`
+    json = json or before["json"]
+    state_dir, _, cluster = options.deployed(config_file or before["config_file"], name or before["name"])
     with control.head_session(state_dir, cluster) as head:
         removed = package_overlays.remove(state_dir, head, digest)
     if json:

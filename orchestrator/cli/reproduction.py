@@ -100,12 +100,13 @@ def rerun(
     """
     environment = user_variables.read(env or [], env_file or [])
     with run_archive.unpacked(file) as directory:
-        old = load.load(directory)
+        old = load.load(directory, file)
         flags = {**reruns.options(old), "train.data": data, **({"launch.np": np} if np else {})}
         config = options.load(config_file, name, flags)
         if old.config:
+            settings = reruns.settings(old)
             state_dir, cluster, digest = launch_options.deployed_for_trainer(config)
-            run = jobs.repeat(state_dir, cluster, digest, config, reruns.settings(old))
+            run = jobs.repeat(state_dir, cluster, digest, config, settings)
         else:
             _confirm(old, yes)
             state_dir, cluster, digest = launch_options.deployed(config)
@@ -120,8 +121,7 @@ def rerun(
 def _confirm(old: Exported, yes: bool) -> None:
     """Ask before code of an archive runs."""
     progress.note(f"the archive runs its own code on the cluster: {shown(shlex.join(old.run.command))}")
-    if not yes:
-        typer.confirm("run it?", abort=True, err=True)
+    options.confirm("run it?", "nothing was started", yes)
 
 
 def _finish(state_dir: StateDir, cluster: Cluster, run: Run, old: Exported) -> None:

@@ -174,16 +174,24 @@ def _share(was: float, now: float) -> float:
     return abs(now - was) / max(abs(was), abs(now), 1e-12)
 
 
+def _exit_code(run: Exported) -> int | None:
+    """Return the exit code of the rank that failed first, else that of the launcher, which hides the codes of ranks."""
+    failure = run.status.failure if run.status else None
+    if failure and failure.exit_code is not None:
+        return failure.exit_code
+    return run.status.exit_code if run.status else None
+
+
 def _script(old: Exported, new: Exported, tolerance: Tolerance) -> tuple[Verdict, str]:
     """Compare exit codes, and the numbers that both left in output/results.json."""
-    codes = [run.status.exit_code if run.status else None for run in (old, new)]
+    codes = [_exit_code(run) for run in (old, new)]
     if codes[0] != codes[1]:
         return "different", f"exit code {codes[1]} instead of {codes[0]}"
     if not old.output:
-        return "equal", f"exit code {codes[0]} as before; there is no output/results.json to compare"
+        return "equal", f"exit code {codes[0]} as before; there is no finite number in output/results.json to compare"
     missing = sorted(old.output.keys() - new.output.keys())
     if missing:
-        return "different", f"output/results.json has no {missing[0]} any more"
+        return "different", f"{missing[0]} in output/results.json is no finite number any more"
     far = {name: _share(was, new.output[name]) for name, was in old.output.items()}
     name = max(far, key=lambda key: far[key])
     if not far[name]:

@@ -86,8 +86,7 @@ def _fetched(directory: Path) -> list[tuple[str, Path]]:
     files = [(name, directory / name) for name in names if name not in (run_archive.SUMS, checksums.FILE)]
     series = sorted((directory / run_archive.SERIES).glob("*.csv"))
     files += [(f"{run_archive.SERIES}{path.name}", path) for path in series]
-    output = directory / "output" / "results.json"
-    return [(name, path) for name, path in [*files, ("output/results.json", output)] if _fits(name, path)]
+    return [(name, path) for name, path in [*files, (load.OUTPUT, directory / load.OUTPUT)] if _fits(name, path)]
 
 
 def _fits(name: str, path: Path) -> bool:

@@ -1,6 +1,7 @@
 """Start the run of an archive again, on another cluster."""
 
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from orchestrator import recipes
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config, Train
 from orchestrator.errors import ConfigError
+from orchestrator.reproduction import citation
 from orchestrator.reproduction.load import Exported
 from orchestrator.reproduction.run_archive import CODE
 from orchestrator.runs import requirements
@@ -36,17 +38,20 @@ def options(old: Exported) -> dict[str, Any]:
 def settings(old: Exported) -> TrainConfig:
     """Return the settings of a training run, those that were measured or resumed as they were in the end.
 
-    A run that was cut short makes as many steps as it did then.
+    A run that was cut short makes as many steps as it had made at its last evaluation.
 
     Raises:
-        ConfigError: It is no training run, or its model or data set is unknown here.
+        ConfigError: It is no training run, its model or data set is unknown here, or it has no evaluated epoch.
     """
     config = old.results.config if old.results else old.config
     if config is None:
         raise ConfigError([f"{old.run.id}: has no config.json"], "only what `train` and `run` started can be repeated")
     recipes.require(Train(model=config.model, dataset=config.dataset))
+    if not (old.results and old.results.epochs):
+        again = f"`{shlex.join(citation.repeating(old))}` starts it again without a time limit: export that run"
+        raise ConfigError([f"{old.run.id}: ended before an epoch was evaluated: there is nothing to compare"], again)
     changes: dict[str, Any] = {"resume": None, "restarts": 0, "max_time": None}
-    if old.results and old.results.ended in CUT_SHORT and old.results.epochs:
+    if old.results.ended in CUT_SHORT:
         changes["steps"] = old.results.epochs[-1].steps
     return config.model_copy(update=changes)
 

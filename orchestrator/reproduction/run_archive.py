@@ -66,7 +66,9 @@ def unpacked(path: Path) -> Iterator[Path]:
     with TemporaryDirectory(prefix="orchestrator-rerun-") as temporary:
         try:
             with untrusted_files.open_regular(path) as file, gzip.GzipFile(fileobj=file) as pipe:
-                unpack(pipe, {f"{ROOT}/{name}": limit for name, limit in LIMITS.items()}, Path(temporary))
+                left_out = unpack(pipe, {f"{ROOT}/{name}": most for name, most in LIMITS.items()}, Path(temporary))
+            if left_out:
+                raise Refused(f"{bounded_files.shown(left_out[0])} is a link or a device, not a file")
             _require_whole(Path(temporary) / ROOT)
         except ODD as error:
             raise ConfigError([f"{path}: is no exported run: {error or 'it is cut short'}"], MAKES) from error

@@ -74,9 +74,9 @@ def decoded(content: bytes, name: Path | str) -> str:
         raise Unreadable(name, f"line {line}: not UTF-8 text (byte {error.object[error.start]:#04x})") from None
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, finite: bool = True) -> Any:
     """Return the JSON value in a file, read by :func:`read_text` and :func:`load_json`."""
-    return load_json(read_text(path), path)
+    return load_json(read_text(path), path, finite)
 
 
 def read_model(path: Path, model: type[Model]) -> Model:
@@ -129,19 +129,18 @@ def location(parts: Iterable[int | str]) -> str:
     return ".".join(part if PLAIN.fullmatch(part) else shown(part) for part in map(str, parts))
 
 
-def load_json(text: str | bytes, name: Path | str) -> Any:
+def load_json(text: str | bytes, name: Path | str, finite: bool = True) -> Any:
     """Return the value of a JSON text.
 
     Raises:
-        Unreadable: The text is not JSON, has duplicate keys, numbers that are not finite or have more than MAX_DIGITS
-            digits, values nested deeper than MAX_DEPTH, or characters that UTF-8 cannot encode. The message names
-            ``name``.
+        Unreadable: The text is not JSON, has duplicate keys, numbers that are not finite (if they must be ``finite``)
+            or have more than MAX_DIGITS digits, values nested deeper than MAX_DEPTH, or characters that UTF-8 cannot
+            encode. The message names ``name``.
     """
     words = text if isinstance(text, str) else decoded(text, name)
+    real = _real if finite else float
     try:
-        value = json.loads(
-            words, object_pairs_hook=_mapping, parse_int=_integer, parse_float=_real, parse_constant=_real
-        )
+        value = json.loads(words, object_pairs_hook=_mapping, parse_int=_integer, parse_float=real, parse_constant=real)
         _require_flat(value)
         if "\\ud" in words or "\\uD" in words:
             json.dumps(value, ensure_ascii=False).encode()

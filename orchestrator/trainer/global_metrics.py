@@ -49,8 +49,15 @@ def sum_scores(trainer: Trainer, sums: tf.Tensor, split: str) -> list[float]:
     sums = hvd.allreduce(sums, op=hvd.Sum, name=f"scores.{split}").numpy().tolist()
     if not math.isfinite(sums[0]):
         problem = f"{split} loss is {sums[0]} {_position(trainer)}{_describe_bad_ranks(trainer)}"
-        sys.exit(f"{problem}: use a smaller --learning-rate in a new run, or --resume with --on-nan skip")
+        sys.exit(f"{problem}: use a smaller --learning-rate in a new run{_describe_resumption(trainer, split)}")
     return list(sums)
+
+
+def _describe_resumption(trainer: Trainer, split: str) -> str:
+    """Return the command that continues without the bad steps; empty if there is no checkpoint or it would not help."""
+    if split != "training" or trainer.guard.on or not trainer.resumable:
+        return ""
+    return f", or `orchestrator train --resume {trainer.config.run} --on-nan skip`"
 
 
 def _report_skipped(trainer: Trainer) -> None:

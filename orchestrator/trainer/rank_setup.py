@@ -37,6 +37,7 @@ class Trainer:
         epoch: Number of the current epoch, from 1; 0 before the first.
         step: Steps of the run that are done.
         steps_before: Steps among them that were done by the run which this one continues.
+        resumable: Whether the run has a checkpoint.
         ended: Why the run stops before its last epoch; None while it continues.
         data_path: Directory that the data are read from.
         damaged: Samples that this rank could not read and skipped.
@@ -55,6 +56,7 @@ class Trainer:
     epoch: int = 0
     step: int = 0
     steps_before: int = 0
+    resumable: bool = False
     ended: "str | None" = None
     data_path: "str | None" = None
     damaged: list[str] = field(default_factory=list)

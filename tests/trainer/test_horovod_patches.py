@@ -63,6 +63,13 @@ def test_a_second_initialization_keeps_cycle_time_and_fusion_threshold(
     assert output.count(f"Created response of size {4 * sum(second_initialization.GROUP)}") == 2
 
 
+def test_launcher_replaces_output_that_is_not_utf_8() -> None:
+    program = "import sys; sys.stdout.buffer.write(b'caf\\xe9\\n'); print('after')"
+    command = [str(launcher.HOROVODRUN), "--gloo", "-np", "1", "--disable-cache", sys.executable, "-c", program]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (result.returncode, "caf\ufffd\n" in result.stdout, "after\n" in result.stdout) == (0, True, True)
+
+
 def test_launcher_lets_ssh_check_host_keys() -> None:
     assert "StrictHostKeyChecking" not in remote.SSH_COMMAND_PREFIX
 

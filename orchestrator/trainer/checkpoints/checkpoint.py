@@ -66,6 +66,7 @@ class CheckpointManager:
             with self.trainer.telemetry.checkpoint(), self.stop_control.measure("checkpoint"):
                 self._write(rank_states, trained)
             self.stop_control.last_checkpoint = time.monotonic()
+        trainer.resumable = True
 
     def _write(self, rank_states: "tuple[Arrays, ...]", trained: "Trained | None") -> None:
         trainer = self.trainer
@@ -118,6 +119,7 @@ class CheckpointManager:
             sys.exit(f"the checkpoint {source} cannot be used: {error}")
         if hvd.rank() == 0:
             self._link_from(source)
+        self.trainer.resumable = True
         return point, epoch_progress
 
     def _restore(self, source: Path, point: Checkpoint) -> Arrays:

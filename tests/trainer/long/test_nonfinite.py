@@ -116,6 +116,26 @@ def test_nonfinite_step_ends_the_run_and_names_its_rank(tmp_path: Path, ranks: i
     assert f"training loss is nan {location}: use a smaller --learning-rate in a new run" in output
 
 
+@pytest.mark.parametrize(
+    ("split", "on_nan", "resumable", "advised"),
+    [
+        ("training", "stop", True, True),
+        ("training", "stop", False, False),
+        ("training", "skip", True, False),
+        ("test", "stop", True, False),
+    ],
+)
+def test_resumption_is_recommended_only_if_it_helps(split: str, on_nan: Any, resumable: bool, advised: bool) -> None:
+    hvd.init()
+    trainer = build_trainer(keras.optimizers.SGD(0.1))
+    trainer.config = trainer.config.model_copy(update={"on_nan": on_nan})
+    trainer.resumable = resumable
+    with pytest.raises(SystemExit) as caught:
+        global_metrics.sum_scores(trainer, tf.fill([4], float("nan")), split)
+    resumes = f", or `orchestrator train --resume {trainer.config.run} --on-nan skip`"
+    assert str(caught.value).endswith(f"use a smaller --learning-rate in a new run{resumes if advised else ''}")
+
+
 def test_too_many_skipped_steps_in_a_row_end_the_run() -> None:
     hvd.init()
     trainer = build_trainer(keras.optimizers.SGD(0.1))

@@ -1,5 +1,6 @@
 """Flags and keys of cluster.yaml are two forms of one configuration."""
 
+import io
 import os
 import re
 import subprocess
@@ -8,7 +9,8 @@ import pytest
 import typer
 
 from orchestrator import config
-from orchestrator.cli import app
+from orchestrator.cli import app, options
+from orchestrator.errors import OrchestratorError
 from tests.unit.conftest import COMMAND
 
 # Options outside the configuration of clusters and runs, and options whose keys have another form.
@@ -74,3 +76,26 @@ def test_shell_completes_commands_and_models(words: str, offered: set[str]) -> N
     environment = {**os.environ, "_ORCHESTRATOR_COMPLETE": "complete_bash", **completion}
     output = subprocess.run([COMMAND], env=environment, capture_output=True, text=True, check=True).stdout
     assert set(output.split()) == offered
+
+
+def test_question_is_agreed_to_by_yes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    options.confirm("run it?", "nothing was started", yes=False)
+    options.confirm("run it?", "nothing was started", yes=True)  # asks nobody
+
+
+@pytest.mark.parametrize("answer", ["n\n", "\n", ""], ids=["no", "default", "end of input"])
+def test_question_that_is_not_agreed_to_names_the_option(monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+    with pytest.raises(OrchestratorError, match="nothing was started: the answer to 'run it\\?' was not yes") as caught:
+        options.confirm("run it?", "nothing was started", yes=False)
+    assert caught.value.hint == "--yes answers yes"
+
+
+def test_interrupted_question_interrupts_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(_: str) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("typer._click.termui.visible_prompt_func", interrupt)
+    with pytest.raises(typer.Abort):
+        options.confirm("run it?", "nothing was started", yes=False)

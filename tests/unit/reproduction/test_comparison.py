@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from orchestrator.reproduction.comparison import Comparison, Tolerance, compare
-from orchestrator.schema import Results, RunStatus, Scores
+from orchestrator.schema import Failure, Results, RunStatus, Scores
 from orchestrator.schema.packages import Installed
 from tests import builders
 from tests.unit.reproduction import cases
@@ -105,18 +105,39 @@ def script(numbers: dict[str, float], exit_code: int = 0) -> Any:
 @pytest.mark.parametrize(
     ("old", "new", "verdict", "reason"),
     [
-        (({}, 0), ({}, 0), "equal", "there is no output/results.json"),
+        (({}, 0), ({}, 0), "equal", "there is no finite number in output/results.json"),
         (({}, 0), ({}, 1), "different", "exit code 1 instead of 0"),
         (({}, 3), ({}, 3), "equal", "exit code 3 as before"),
         (({"loss": 0.5}, 0), ({"loss": 0.5}, 0), "equal", "all 1 numbers"),
         (({"loss": 0.5}, 0), ({"loss": 0.51}, 0), "within tolerance", "loss in output/results.json is 0.51"),
         (({"loss": 0.5}, 0), ({"loss": 0.9}, 0), "different", "is 0.9 instead of 0.5"),
-        (({"loss": 0.5}, 0), ({}, 0), "different", "has no loss any more"),
+        (({"loss": 0.5}, 0), ({}, 0), "different", "loss in output/results.json is no finite number any more"),
     ],
 )
 def test_scripts_are_compared_by_exit_code_and_numbers(
     old: tuple[Any, int], new: tuple[Any, int], verdict: str, reason: str
 ) -> None:
     comparison = compare(script(*old), script(*new), Tolerance())
+    assert comparison.verdict == verdict
+    assert reason in comparison.reason
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "verdict", "reason"),
+    [
+        (3, 77, "different", "exit code 77 instead of 3"),
+        (3, 3, "equal", "exit code 3 as before"),
+        (None, None, "equal", "exit code 1 as before"),
+    ],
+)
+def test_failed_scripts_are_compared_by_the_exit_code_of_the_rank(
+    then: int | None, now: int | None, verdict: str, reason: str
+) -> None:
+    runs = []
+    for code in (then, now):
+        failure = Failure(reason="rank", host="a", rank=0, exit_code=code)
+        status = RunStatus(state="failed", exit_code=1, started=1.0, ended=2.0, failure=failure)
+        runs.append(cases.loaded(config=None, results=None, output={}, status=status))
+    comparison = compare(runs[0], runs[1], Tolerance())
     assert comparison.verdict == verdict
     assert reason in comparison.reason

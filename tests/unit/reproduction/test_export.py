@@ -149,12 +149,40 @@ def test_code_is_exported_as_of_the_start_of_the_run(cli: Cli, tmp_path: Path) -
     assert (state_dir.runs / run.id).exists()
 
 
+@pytest.mark.parametrize(
+    ("content", "numbers", "note"),
+    [
+        (
+            b'{"loss": NaN, "best": -Infinity, "top1": 0.5}',
+            {"top1": 0.5},
+            "not finite, so not compared: ['loss', 'best']",
+        ),
+        (b'{"loss": 1e999}', {}, "not finite, so not compared: ['loss']"),
+        (b"loss 0.5\n", {}, "line 1: not JSON: Expecting value: its numbers are not compared"),
+        (b"\xff\xfe", {}, "not UTF-8 text (byte 0xff): its numbers are not compared"),
+    ],
+    ids=["not finite", "overflow", "text", "bytes"],
+)
+def test_any_results_of_a_script_are_exported_as_they_are(
+    cli: Cli, tmp_path: Path, content: bytes, numbers: dict[str, float], note: str
+) -> None:
+    (tmp_path / "train.py").write_text("print()")
+    state_dir, run = cases.scripted(tmp_path, "python", str(tmp_path / "train.py"))
+    (state_dir.runs / run.id / load.OUTPUT).write_bytes(content)
+    finished = cli("export", "-o", "run.tar.gz")
+    assert finished.returncode == 0, finished.stderr
+    assert note in " ".join(finished.stderr.split())
+    assert members(tmp_path / "run.tar.gz")[load.OUTPUT] == content
+    assert load.load(state_dir.runs / run.id).output == numbers
+
+
 def test_repeat_command_of_training_has_its_test_samples() -> None:
     state_dir, run = cases.trained()
     old = load.load(state_dir.runs / run.id)
     assert old.config
     assert "--test-samples" not in citation.repeating(old)
-    limited = replace(old, results=None, config=old.config.model_copy(update={"test_samples": 64}))
+    config = old.config.model_copy(update={"test_samples": 64})
+    limited = replace(old, results=cases.TRAINED.model_copy(update={"config": config}), config=config)
     words = citation.repeating(limited)
     assert words[words.index("--test-samples") + 1] == "64"
     assert rerun.settings(limited).test_samples == 64

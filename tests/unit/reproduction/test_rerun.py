@@ -26,6 +26,22 @@ def test_run_that_ended_early_is_repeated_for_as_many_steps(ended: Any) -> None:
     assert rerun.settings(old).steps == 8
 
 
+@pytest.mark.parametrize("epochs", [[], None])
+def test_run_without_an_evaluated_epoch_is_refused(epochs: Any) -> None:
+    stopped = cases.TRAINED.model_copy(update={"ended": "max-time", "epochs": epochs})
+    with pytest.raises(ConfigError, match="ended before an epoch was evaluated") as caught:
+        rerun.settings(cases.loaded(results=stopped if epochs is not None else None))
+    assert "`orchestrator train resnet20 --dataset mnist" in caught.value.hint
+    assert "--max-time" not in caught.value.hint
+
+
+def test_run_without_an_evaluated_epoch_is_refused_before_a_cluster_is_needed(cli: Cli, tmp_path: Path) -> None:
+    stopped = cases.TRAINED.model_copy(update={"ended": "terminated", "epochs": []}).model_dump_json()
+    finished = cli("rerun", str(changed(tmp_path, results_json=stopped.encode())), "--cluster", "other")
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert "there is nothing to compare" in finished.stderr
+
+
 @pytest.mark.parametrize("changes", [{"model": "unknown"}, {"dataset": "unknown"}])
 def test_unknown_model_or_data_set_is_refused(changes: dict[str, str]) -> None:
     config = cases.TRAINED.config.model_copy(update=changes)
@@ -91,11 +107,19 @@ def test_hostile_files_end_with_one_message(cli: Cli, tmp_path: Path, files: dic
     assert "Traceback" not in finished.stderr
 
 
+def test_archive_without_a_record_is_named(cli: Cli, tmp_path: Path) -> None:
+    run_archive.write({"log": b""}, tmp_path / "run.tar.gz", 1)
+    finished = cli("rerun", "run.tar.gz")
+    assert finished.returncode == 2
+    assert "error: run.tar.gz: run.json: is missing" in " ".join(finished.stderr.split())
+
+
 def test_code_of_an_archive_needs_confirmation(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "train.py").write_text("print()")
     cases.scripted(tmp_path / "code", "python", str(tmp_path / "code" / "train.py"))
     assert cli("export", "-o", "run.tar.gz").returncode == 0
     finished = cli("rerun", "run.tar.gz")
-    assert finished.returncode == 130
+    assert finished.returncode == 1
     assert "the archive runs its own code on the cluster" in finished.stderr
+    assert "error: nothing was started: the answer to 'run it?' was not yes\n--yes answers yes" in finished.stderr

@@ -60,7 +60,7 @@ def refused(path: Path) -> str:
         (cases.packed([("log", b"x"), ("log", b"y")]), "twice"),
         (cases.packed([("run.json", bytes(run_archive.LIMITS["run.json"] + 1))]), "with more than"),
         (cases.packed([("log", bytes(100_000))])[:60], "is no exported run"),
-        (cases.packed([("code/link", b"")], tarfile.SYMTYPE, "/etc/passwd"), "SHA256SUMS"),
+        (cases.packed([("code/link", b"")], tarfile.SYMTYPE, "/etc/passwd"), "'orchestrator-run/code/link' is a link"),
     ],
     # Compressed bytes contain the time, but all processes of a test run must agree on the names of tests.
     ids=lambda value: value if isinstance(value, str) else "archive",
@@ -90,3 +90,17 @@ def test_archive_behind_a_link_is_replaced_and_the_link_stays(tmp_path: Path) ->
     run_archive.write(FILES, tmp_path / "link", 7)
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "target").stat().st_size > 0
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
+@pytest.mark.parametrize("name", ["log", "code/extra"])
+def test_whole_run_with_a_link_or_device_is_refused(tmp_path: Path, kind: bytes, name: str) -> None:
+    run_archive.write({"run.json": b"{}"}, tmp_path / "whole.tar.gz", 7)
+    whole, odd = (
+        gzip.decompress((tmp_path / "whole.tar.gz").read_bytes()),
+        cases.packed([(name, b"")], kind, "run.json"),
+    )
+    members = whole.rstrip(b"\0")  # without the blocks that end it
+    members += bytes(-len(members) % tarfile.BLOCKSIZE)
+    (tmp_path / "run.tar.gz").write_bytes(gzip.compress(members + gzip.decompress(odd)))
+    assert f"'orchestrator-run/{name}' is a link or a device, not a file" in refused(tmp_path / "run.tar.gz")
