@@ -55,13 +55,11 @@ def remove(
     """Remove packages that `run` installed, except those that a run in progress uses."""
     if everything == (digest is not None):
         raise ConfigError(["packages remove: name a hash, or --all"])
-    assert context.parent is not None
-    before = context.parent.params  # options between `packages` and `remove`
-    json = json or before["json"]
-    state_dir, _, cluster = options.deployed(config_file or before["config_file"], name or before["name"])
+    before = context.parent.params if context.parent else {}  # options between `packages` and `remove`
+    state_dir, _, cluster = options.deployed(config_file or before.get("config_file"), name or before.get("name"))
     with control.head_session(state_dir, cluster) as head:
         removed = package_overlays.remove(state_dir, head, digest)
-    if json:
+    if json or before.get("json"):
         return output.as_json([overlay.hash for overlay in removed])
     for overlay in removed:
         output.line(f"removed {overlay.hash}, {overlay.bytes / 1e6:,.1f} MB, of {overlay.source}")
