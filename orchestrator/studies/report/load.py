@@ -1,6 +1,5 @@
 """Read a study's directory as :mod:`orchestrator.schema.studies` describes it; what is missing or damaged is named."""
 
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +14,7 @@ from orchestrator.errors import StateError
 from orchestrator.schema import Results, bounded_files
 from orchestrator.schema.file_model import File
 from orchestrator.schema.studies import Launch, Published
-from orchestrator.studies import machine_facts, round_ratios
+from orchestrator.studies import journal, machine_facts, round_ratios
 from orchestrator.studies.journal import LAUNCHES, MOST_BYTES, RUNS, STUDY
 
 RESULTS = "results.json"
@@ -109,7 +108,7 @@ def read(directory: Path) -> StudyFiles:
     except FileNotFoundError as error:
         missing = Path(error.filename).name
         if missing == LAUNCHES:
-            status = f"`orchestrator study status {shlex.quote(str(directory))}` shows how far the study is"
+            status = f"{journal.status_command(directory)} shows how far the study is"
             raise StateError(f"{directory}: no launch has ended yet", status) from None
         raise StateError(f"{directory} holds no study: {missing} is missing", REMEDY) from None
     except ValidationError as error:
