@@ -51,10 +51,10 @@ def status(
     json: Json = False,
 ) -> None:
     """Show what a study has measured so far, and whether it is running."""
-    directory = directory or study_run.directory_of(None)
+    directory = directory or study_run.directory_of(None, "study status {}")
     study, launches = journal.load(directory).measured(), journal.read(directory)
     report = summarise(study, launches, journal.runner(directory), detached_launches.read_progress(directory))
-    output.as_json(report) if json else study_tables.status(report)
+    output.as_json(report) if json else study_tables.status(report, directory)
 
 
 def init(

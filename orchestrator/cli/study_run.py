@@ -1,18 +1,22 @@
 """The command that runs a study, starts it on the head, or shows what it would do."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from orchestrator import progress
+from orchestrator import progress, state
 from orchestrator.cli import launch_options, options, output, study_tables
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.config import Config
-from orchestrator.errors import ConfigError, command
+from orchestrator.config.paths import expanded
+from orchestrator.errors import ConfigError, RunFailed, command
+from orchestrator.schema.studies import Cell
 from orchestrator.studies import detached_launches, estimate, journal, matrix, status, study_files, study_runner
+from orchestrator.studies.status import Row
 from orchestrator.studies.study_definition import Repetitions, Study
+from orchestrator.studies.study_runner import Sitting
 
 FOLDER = "-study"  # after the study's name
 Source = Annotated[
@@ -60,17 +64,12 @@ def run(
     json: Json = False,
 ) -> None:
     """Run a study; `orchestrator study FILE` does the same. --resume continues one."""
-    config = options.load(config_file, name, {})
     changes = _changes(shrink, rounds, data or [])
-    if resume:
-        directory = directory or directory_of(source)
-        study = _changed(journal.load(directory), changes)
-    else:
-        study = _changed(study_files.find(_named(source)), changes)
-        directory = directory or Path(f"{study.name}{FOLDER}")
-    cells = study_runner.cells(config, study.measured())
-    if detach:
-        study_runner.require_no_deploys(study.measured(), deploys)
+    resumed = (directory or directory_of(source)) if resume else None
+    config = options.load(config_file, journal.read_cluster(resumed) if resumed and name is None else name, {})
+    study = _changed(journal.load(resumed) if resumed else study_files.find(_named(source)), changes)
+    directory = resumed or directory or Path(f"{study.name}{FOLDER}")
+    cells = _launchable(config, study.measured(), deploys, detach, dry_run)
     if dry_run:
         planned = estimate.plan(config, study.measured(), cells, directory, deploys)
         return output.as_json(planned) if json else study_tables.plan(planned, config.currency)
@@ -78,9 +77,22 @@ def run(
         journal.save(directory, study)
     else:
         journal.create(directory, study)
+    journal.write_cluster(directory, config.name)
     if detach:
         return _detach(config, directory, deploys, json)
     _run(config, directory, deploys, json)
+
+
+def _launchable(config: Config, study: Study, deploys: bool, detach: bool, dry_run: bool) -> list[Cell]:
+    """Return the cells of a study that can start; a dry run needs no cluster, but fits the one that is deployed."""
+    cells = study_runner.cells(config, study)
+    if detach:
+        study_runner.require_no_deploys(study, deploys)
+    study_runner.require_data(study)
+    record = state.read(state.for_cluster(config.name))
+    if not dry_run or (record and record.cluster):
+        study_runner.require_room(config, study, cells, launch_options.deployed_for_trainer, deploys)
+    return cells
 
 
 def _run(config: Config, directory: Path, deploys: bool, json: bool) -> None:
@@ -88,11 +100,25 @@ def _run(config: Config, directory: Path, deploys: bool, json: bool) -> None:
     study, launches = journal.load(directory).measured(), journal.read(directory)
     rows = status.rows(study, study_runner.cells(config, study), launches)
     if json:
-        return output.as_json({"directory": directory, "cells": rows, "sitting": sitting, "overhead": sitting.overhead})
+        output.as_json({"directory": directory, "cells": rows, "sitting": sitting, "overhead": sitting.overhead})
+    else:
+        _show(directory, study, rows, sitting)
+    _require_measurements(directory, rows, sitting)
+
+
+def _require_measurements(directory: Path, rows: Sequence[Row], sitting: Sitting) -> None:
+    """Check that no cell was given up. Raises RunFailed."""
+    if sitting.given_up:
+        what = "some cells were given up" if any(row.launches for row in rows) else "nothing was measured"
+        problem = next(iter(sitting.given_up.values()))
+        remedy = f"repair the cause; {journal.resume_command(directory)} then tries the cells again"
+        raise RunFailed(f"{directory}: {what}: {problem}", remedy)
+
+
+def _show(directory: Path, study: Study, rows: Sequence[Row], sitting: Sitting) -> None:
     study_tables.shared(matrix.shared_options(study))
     study_tables.results(rows)
-    for cell, problem in sitting.given_up.items():
-        output.line(f"given up: {cell}: {problem}")
+    study_tables.given_up(sitting.given_up)
     launch_seconds = sum(launch.seconds for launch in sitting.launches)
     output.line(
         f"{len(sitting.launches)} launches in {sitting.seconds:.0f} s, {launch_seconds:.0f} s of them their own:"
@@ -107,21 +133,20 @@ def _named(source: str | None) -> str:
     return source
 
 
-def directory_of(source: str | None) -> Path:
-    """Return the directory of the study to resume.
+def directory_of(source: str | None, form: str = "study {} --resume") -> Path:
+    """Return the directory of a study that was started.
 
-    It is ``source`` itself, else the directory named after it, or without ``source`` the only one in the working
-    directory.
+    It is ``source`` itself, else the directory named after it or after the study in this file, or without ``source``
+    the only one in the working directory. ``form`` is the command that names it, for a hint.
     """
     if source is not None:
-        directory = Path(source)
-        return directory if (directory / journal.STUDY).is_file() else Path(f"{study_files.find(source).name}{FOLDER}")
+        named = [path for path in (Path(source), Path(f"{source}{FOLDER}")) if (path / journal.STUDY).is_file()]
+        return named[0] if named else Path(f"{study_files.find(source).name}{FOLDER}")
     paths = sorted(path.parent for path in Path().glob(f"*{FOLDER}/{journal.STUDY}"))
     if len(paths) != 1:
         some = f"{len(paths)} studies are here: {', '.join(map(str, paths))}" if paths else "no study is here"
-        raise ConfigError(
-            [f"study --resume: {some}"], "name one: `orchestrator study NAME --resume`, or --directory DIR"
-        )
+        remedy = f"name one: {command(form.format(paths[0]))}" if paths else "`orchestrator study FILE` starts one"
+        raise ConfigError([f"{form.format('DIR')}: {some}"], remedy)
     return paths[0]
 
 
@@ -133,7 +158,7 @@ def _changes(shrink: bool, rounds: int | None, data: Iterable[str]) -> dict[str,
     wrong = [name for name, sign, path in pairs if not (name and sign and path)]
     if wrong:
         raise ConfigError([f"--data: {wrong[0]}: expected DATASET=DIR, as in mnist=/data/mnist"])
-    return {**changes, "data": {name: Path(path).absolute() for name, _, path in pairs}}
+    return {**changes, "data": {name: expanded("--data", Path(path)).absolute() for name, _, path in pairs}}
 
 
 def _changed(study: Study, changes: dict[str, Any]) -> Study:
@@ -141,7 +166,10 @@ def _changed(study: Study, changes: dict[str, Any]) -> Study:
     changes = {**changes, "data": {**study.data, **changes["data"]}}
     if "repetitions" in changes:
         changes["shrink"] = study.shrink.model_copy(update={"repetitions": None})
-    return study.model_copy(update=changes)
+    changed = study.model_copy(update=changes)
+    if wrong := changed.wrong_data():
+        raise ConfigError([f"--{problem}" for problem in wrong])
+    return changed
 
 
 def _detach(config: Config, directory: Path, deploys: bool, json: bool) -> None:
@@ -152,7 +180,7 @@ def _detach(config: Config, directory: Path, deploys: bool, json: bool) -> None:
     output.line(str(directory))
     progress.note(
         f"queue {queue.queue} on the head makes {detached_launches.counted(queue.launches)}, also while this machine"
-        f" is off: `orchestrator study status {directory}` shows how far it is,"
-        f" `orchestrator study {directory} --resume` collects them and continues the study,"
+        f" is off: {journal.status_command(directory)} shows how far it is,"
+        f" {journal.resume_command(directory)} collects them and continues the study,"
         f" {command(f'stop {queue.queue}', queue.cluster)} ends it"
     )

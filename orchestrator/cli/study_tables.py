@@ -1,10 +1,12 @@
 """Tables of studies for people: what is planned, and what was measured."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from pathlib import Path
 
 from orchestrator.cli import output
 from orchestrator.studies.estimate import Plan
+from orchestrator.studies.journal import resume_command
 from orchestrator.studies.status import Row, Status
 
 
@@ -62,15 +64,24 @@ def _interval(row: Row) -> str:
     return f"{row.low:.3f} to {row.high:.3f}" if row.low is not None and row.high is not None else output.NOTHING
 
 
-def status(report: Status) -> None:
+def given_up(problems: Mapping[str, str]) -> None:
+    """Print the cells that are not launched any more, and why."""
+    for cell, problem in problems.items():
+        output.line(f"given up: {cell}: {problem}")
+
+
+def status(report: Status, directory: Path) -> None:
     """Print what a study has measured so far."""
     by = report.runner or ("the head" if report.queue and report.queue.state == "running" else None)
-    state = f"run by {by}" if by else "complete" if report.complete else "not running"
+    ended = "ended, with cells given up" if report.given_up else "complete"
+    state = f"run by {by}" if by else ended if report.complete else "not running"
     output.line(f"study {report.name}: {state}, {report.launches} launches, {report.left}")
     shared(report.shared)
     results(report.cells)
+    given_up(report.given_up)
     if report.queue:
         output.line(str(report.queue))
-    if not report.runner and (report.queue or not report.complete):
+    if not report.runner and (report.queue or report.given_up or not report.complete):
         collects = "collects these and " if report.queue else ""
-        output.line(f"`orchestrator study run --resume --directory DIR` {collects}continues it")
+        again = ", and tries the cells again that were given up" if report.given_up else ""
+        output.line(f"{resume_command(directory)} {collects}continues it{again}")

@@ -28,8 +28,9 @@ def explain(error: Any, where: str, valid_keys: list[str]) -> str:
     if kind == "extra_forbidden":
         return f"{full_key}: unknown key{nearest(key, valid_keys)}"
     detail = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    says_it = kind == "value_error" or key.endswith("password")
-    return f"{full_key}: {detail}" if says_it else f"{full_key}: {shown(error['input'])}: {detail}"
+    says_it = kind in ("value_error", "missing") or key.endswith("password")
+    place = f"{full_key}: " if key else where
+    return f"{place}{detail}" if says_it else f"{place}{shown(error['input'])}: {detail}"
 
 
 def nearest(word: str, candidates: list[str]) -> str:

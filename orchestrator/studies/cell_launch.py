@@ -13,7 +13,7 @@ from orchestrator.runs import collected_files, control, jobs, store
 from orchestrator.runs.control import RunState
 from orchestrator.runs.run_record import Run
 from orchestrator.schema.studies import LONGEST, Launch
-from orchestrator.state import StateDir
+from orchestrator.state import Record, StateDir
 from orchestrator.studies import settings
 from orchestrator.studies.journal import Journal, Started
 from orchestrator.studies.launch_schedule import Planned
@@ -22,6 +22,11 @@ from orchestrator.studies.study_definition import Study
 
 Deployed = Callable[[Config], tuple[StateDir, Cluster, str]]
 NOTHING = {"step_seconds": None, "images_per_second": None}  # of a launch that failed
+
+
+def resized(record: Record, nodes: int) -> Config:
+    """Return the configuration of a deployed cluster with another number of nodes."""
+    return stored(record.config).model_copy(update={"nodes": nodes, "min_nodes": None})
 
 
 class Launcher:
@@ -174,7 +179,7 @@ class Launcher:
         """
         if nodes is None or not self.deploys or nodes == self.nodes:
             return
-        deploy.deploy(stored(self.record.config).model_copy(update={"nodes": nodes, "min_nodes": None}))
+        deploy.deploy(resized(self.record, nodes))
         self.record, self.cluster = state.deployed(self.state_dir)
         self.nodes = nodes
 

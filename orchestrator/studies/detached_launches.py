@@ -71,7 +71,8 @@ def enqueue(launcher: Launcher, order: Sequence[Planned]) -> Progress:
             step.detail(f"{len(runs)} of {len(order)}")
     if not runs:
         raise StateError(
-            f"{launcher.journal.directory}: no launch can start", "`orchestrator study status` shows the study"
+            f"{launcher.journal.directory}: no launch can start",
+            f"{journal.status_command(launcher.journal.directory)} shows the study",
         )
     launcher.journal.enqueue(Queued(cluster=launcher.config.name, run=queue.id, launches=started))
     queues.start(launcher.state_dir, launcher.cluster, queue, runs)

@@ -72,7 +72,7 @@ def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path, d
         The plan.
     """
     launches, repetitions, nodes = journal.read(directory), study.repetitions, study_runner.nodes(config)
-    schedule, everyone = Schedule(study, cells, launches, nodes), contestants(study, cells)
+    schedule, everyone = Schedule(study, cells, launches, nodes, len(launches)), contestants(study, cells)
     estimates = [
         seconds
         for contestant in everyone

@@ -7,13 +7,14 @@ or nothing that was started. ``queued.json`` names launches that the head makes,
 
 import contextlib
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from orchestrator.config import yaml_documents
-from orchestrator.errors import ConfigError, StateError
+from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.schema import bounded_files
 from orchestrator.schema.atomic_write import flush, replaced
 from orchestrator.schema.bounded_files import Unreadable
@@ -25,7 +26,7 @@ from orchestrator.studies import study_files
 from orchestrator.studies.study_definition import Study
 
 STUDY, LAUNCHES, STARTED, QUEUED = "study.yaml", "launches.jsonl", "started", "queued.json"
-LOCK, RUNS = "lock", "runs"
+LOCK, RUNS, CLUSTER = "lock", "runs", "cluster"
 MOST_BYTES = 256 << 20  # of launches.jsonl
 
 
@@ -139,7 +140,9 @@ def opened(directory: Path) -> Iterator[Journal]:
         if not try_lock(file):
             file.seek(0)
             holder = " ".join(file.read(100).split()) or "another process"
-            raise StateError(f"{directory}: this study is run by {holder}", "`orchestrator study status` follows it")
+            raise StateError(
+                f"{directory}: this study is run by {holder}", f"{status_command(directory)} shows how far it is"
+            )
         os.ftruncate(file.fileno(), 0)
         os.write(file.fileno(), f"pid {os.getpid()}".encode())
         for leftover in (directory / RUNS).glob(".copying-*"):
@@ -199,7 +202,7 @@ def create(directory: Path, study: Study) -> None:
         ConfigError: It cannot be made.
     """
     if (directory / STUDY).exists():
-        remedy = "--resume continues it, --directory names another directory"
+        remedy = f"{resume_command(directory)} continues it, --directory names another directory"
         raise StateError(f"{directory} holds a study already: {len(read(directory))} launches", remedy)
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -213,6 +216,32 @@ def save(directory: Path, study: Study) -> None:
     with replaced(directory / STUDY, 0o644) as file:
         file.write(yaml_documents.dump(study.model_dump(mode="json", exclude_defaults=True)).encode())
     flush(directory)
+
+
+def write_cluster(directory: Path, name: str) -> None:
+    """Write down on which cluster a study runs, so that the commands that continue it need not name it."""
+    with replaced(directory / CLUSTER, 0o644) as file:
+        file.write(f"{name}\n".encode())
+
+
+def read_cluster(directory: Path) -> str | None:
+    """Return the name of the cluster on which a study runs; None if none is written down. Raises StateError."""
+    try:
+        return bounded_files.read_text(directory / CLUSTER).strip()
+    except FileNotFoundError:
+        return None
+    except Unreadable as error:
+        raise StateError(str(error), "remove this file, and name the cluster with --cluster") from None
+
+
+def resume_command(directory: Path) -> str:
+    """Return the command that continues a study, for a hint."""
+    return command(f"study {shlex.quote(str(directory))} --resume")
+
+
+def status_command(directory: Path) -> str:
+    """Return the command that shows how far a study is, for a hint."""
+    return command(f"study status {shlex.quote(str(directory))}")
 
 
 def load(directory: Path) -> Study:

@@ -43,12 +43,19 @@ class Schedule:
         cells: Its cells.
         launches: The journal's list, to which ended launches are added.
         nodes: Nodes of the cluster before the first launch: a study of nodes begins with the cells that have as many.
+        resumed: How many of the launches were made before the study was resumed. Cells that these gave up are tried
+            again.
     """
 
     def __init__(
-        self, study: Study, cells: Sequence[Cell], launches: Sequence[Launch], nodes: int | None = None
+        self,
+        study: Study,
+        cells: Sequence[Cell],
+        launches: Sequence[Launch],
+        nodes: int | None = None,
+        resumed: int = 0,
     ) -> None:
-        self.study, self.cells, self.launches = study, cells, launches
+        self.study, self.cells, self.launches, self.resumed = study, cells, launches, resumed
         first = launches[0].cell.nodes if launches else nodes
         self.contestants = contestants(study, cells, first)
         self._rounds: list[list[Contestant]] = []  # by round; fixed once the rounds before are complete
@@ -100,11 +107,17 @@ class Schedule:
 
     def given_up(self) -> dict[str, str]:
         """Return the problems of cells that are not launched any more, by key."""
-        failed: dict[tuple[str, bool, int], list[Launch]] = {}
-        for launch in self.launches:
+        failed: dict[tuple[str, bool, int], list[int]] = {}
+        for number, launch in enumerate(self.launches):
             tries = failed.setdefault((launch.key, launch.again, launch.round), [])
-            tries[:] = [*tries, launch] if launch.problem else []
-        return {key: tries[-1].problem or "" for (key, *_), tries in failed.items() if len(tries) >= TRIES}
+            tries[:] = [*tries, number] if launch.problem else []
+        last = {key: tries[-1] for (key, *_), tries in failed.items() if len(tries) >= TRIES}
+        return {key: self.launches[number].problem or "" for key, number in last.items() if number >= self.resumed}
+
+    def problems(self) -> dict[str, str]:
+        """Return the problems of cells that are not launched any more, by the cell in words."""
+        lost = self.given_up()
+        return {matrix.title(cell, self.study): lost[cell.key] for cell in self.cells if cell.key in lost}
 
     def _launched(self) -> set[tuple[str, bool, int]]:
         """Return contestants and rounds of the launches so far, repeated or not."""
@@ -156,7 +169,7 @@ class Schedule:
         """Tell whether a launch failed or ran on a busy machine and has to be repeated."""
         tries = self._of(contestant, number)
         if tries[-1].problem:
-            return not all(launch.problem for launch in tries[-TRIES:]) or len(tries) < TRIES
+            return contestant.cell.key not in self.given_up()
         measured = sum(not launch.problem for launch in tries)
         return tries[-1].busy > self.study.busy_above and measured <= self.study.busy_repeats
 

@@ -9,14 +9,20 @@ from orchestrator.studies.statistics import Estimate
 Key = tuple[str, bool]  # of a contestant: the key of its cell, and whether it is the second one of the A/A pair
 
 
-def by_round(launches: Iterable[Launch], key: Key) -> dict[int, float]:
-    """Return a contestant's images per second by round; the least ``busy`` of the launches that measured counts."""
-    best: dict[int, Launch] = {}
+def counting(launches: Iterable[Launch]) -> list[Launch]:
+    """Return the launches that count: of each contestant and round, the least ``busy`` one that measured."""
+    best: dict[tuple[str, bool, int], Launch] = {}
     for launch in launches:
-        if (launch.key, launch.again) == key and launch.problem is None:
-            before = best.get(launch.round)
-            best[launch.round] = launch if before is None or launch.busy <= before.busy else before
-    return {number: launch.images_per_second for number, launch in best.items() if launch.images_per_second}
+        if launch.problem is None and launch.images_per_second:
+            place = (launch.key, launch.again, launch.round)
+            best[place] = min(launch, best.get(place, launch), key=lambda each: each.busy)
+    return list(best.values())
+
+
+def by_round(launches: Iterable[Launch], key: Key) -> dict[int, float]:
+    """Return a contestant's images per second by round, of the launches that count."""
+    some = counting(launch for launch in launches if (launch.key, launch.again) == key)
+    return {launch.round: launch.images_per_second for launch in some if launch.images_per_second}
 
 
 def ratio(launches: Sequence[Launch], key: Key, base: Key) -> Estimate | None:

@@ -36,6 +36,7 @@ class Status:
         runner: The process that runs it; None if none does.
         queue: Launches that the head makes; None if it makes none.
         complete: Whether no launch is left.
+        given_up: Problems of cells that are not launched any more until the study is resumed, by the cell in words.
         launches: Number of launches so far.
         left: The remaining launches in words.
         shared: Options that all cells have in common, in words; titles of cells leave them out.
@@ -46,6 +47,7 @@ class Status:
     runner: str | None
     queue: Progress | None
     complete: bool
+    given_up: dict[str, str]
     launches: int
     left: str
     shared: str
@@ -110,6 +112,7 @@ def summarise(study: Study, launches: Sequence[Launch], process: str | None, que
         runner=process,
         queue=queue,
         complete=complete,
+        given_up=schedule.problems(),
         launches=len(launches),
         left=progress_messages.remaining(schedule),
         shared=matrix.shared_options(study),

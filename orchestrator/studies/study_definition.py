@@ -16,11 +16,12 @@ from orchestrator.schema.studies import Cell, Option, Published
 FEWEST = 6  # launches of a cell: the fewest that give an interval of 95 %
 MOST_CELLS = 1000
 AXES = ("engine", "model", "dataset", "batch", "nodes", "ranks")
-# Keys of the sections train and launch that a study sets in its own way, or that do not belong to `train`.
+# Keys of the sections train and launch that are no options: the study's own key for them, "" if `train` has none.
 ELSEWHERE = {
-    *("model", "dataset", "data", "batch_size", "np", "epochs", "steps", "max_time", "until", "engine"),
-    *("launcher", "parameter_servers", "fp16_allreduce"),
-}
+    "model": "models", "dataset": "datasets", "data": "data", "batch_size": "batch", "engine": "engines", "np": "ranks",
+    "epochs": "until.epochs", "steps": "until.steps", "max_time": "until.time", "until": "until",
+    **dict.fromkeys(("launcher", "parameter_servers", "fp16_allreduce"), ""),
+}  # fmt: skip
 OPTIONS = [key for section in (Train, Launch) for key in section.model_fields if key not in ELSEWHERE]
 TRAIN_OPTIONS = [key for key in OPTIONS if key in Train.model_fields]
 
@@ -31,6 +32,8 @@ def _listed(value: Any) -> Any:
 
 Words = Annotated[list[str], BeforeValidator(_listed), Field(min_length=1)]
 Counts = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(_listed), Field(min_length=1)]
+Nodes = Annotated[list[Annotated[int, Field(ge=1, le=MAX_NODES)]], BeforeValidator(_listed),
+                  Field(min_length=1, max_length=MAX_NODES)]  # fmt: skip
 Values = Annotated[list[Option], BeforeValidator(_listed), Field(min_length=1)]
 
 
@@ -77,7 +80,7 @@ class Shrink(Section):
         None, description="replaces `repetitions`"
     )
     ranks: Counts | None = Field(None, description="replaces `ranks`")
-    nodes: Counts | None = Field(None, description="replaces `nodes`")
+    nodes: Nodes | None = Field(None, description="replaces `nodes`")
     batch: Counts | None = Field(None, description="replaces `batch`")
     datasets: dict[str, str] = Field({}, description="data sets to replace, and by which")
 
@@ -92,9 +95,7 @@ class Study(Section):
     datasets: Words = Field(description="data sets: of `orchestrator datasets`")
     batch: Counts | None = Field(None, description="images per rank and backward pass; default: the recipe's")
     ranks: Counts | None = Field(None, description="numbers of ranks; this or nodes")
-    nodes: Annotated[Counts | None, Field(max_length=MAX_NODES)] = Field(
-        None, description="numbers of nodes, all of their slots; the cluster grows and shrinks"
-    )
+    nodes: Nodes | None = Field(None, description="numbers of nodes, all of their slots; the cluster grows and shrinks")
     options: dict[str, Values] = Field(
         {}, description="further keys of the sections train and launch, and their values"
     )
@@ -132,7 +133,7 @@ class Study(Section):
     def _consistent(self) -> "Study":
         problems = [*self._wrong_options(), *self._wrong_parts()]
         if (self.ranks is None) == (self.nodes is None):
-            problems.append("ranks, nodes: give one of them, and not both")
+            problems.append("ranks, nodes: " + ("both are given" if self.ranks else "neither is given") + ", give one")
         problems += [f"shrink.{axis}: the study has no {axis}" for axis in ("ranks", "nodes")
                      if getattr(self.shrink, axis) and not getattr(self, axis)]  # fmt: skip
         if self.shrink.test_samples and "test_samples" in self.options:
@@ -144,15 +145,42 @@ class Study(Section):
         return self
 
     def _wrong_options(self) -> list[str]:
-        return [f"options.{key}: unknown{nearest(key, OPTIONS)}" for key in self.options if key not in OPTIONS]
+        return [f"options.{key}: {_no_option(key)}" for key in self.options if key not in OPTIONS]
 
     def _wrong_parts(self) -> list[str]:
-        """Return the keys in parts of cells that no cell has."""
+        """Return the keys in parts of cells that no cell has, and values in those that have to match one."""
         parts = [("exclude", part) for part in self.exclude] + [("base", self.base)]
-        parts += [("published", row.cell) for row in self.published]
+        every = parts + [("published", row.cell) for row in self.published]
         valid = [*AXES, *self.options]
-        return [f"{name}: {shown(key)}: no key of a cell{nearest(key, valid)}" for name, part in parts for key in part
-                if key not in valid]  # fmt: skip
+        return [
+            *(f"{name}: {shown(key)}: no key of a cell{nearest(key, valid)}" for name, part in every for key in part
+              if key not in valid),
+            *(f"{name}: {key}: {shown(value)}: no cell has it, {self._expected(key)}"
+              for name, part in parts for key, value in part.items() if key in valid and not self._has(key, value)),
+            *self.wrong_data(),
+        ]  # fmt: skip
+
+    def wrong_data(self) -> list[str]:
+        """Return the items of ``data`` that no cell uses."""
+        wrong = [name for name in self.data if not self._has("dataset", name)]
+        return [f"data: {shown(name)}: no cell has this data set, {self._expected('dataset')}" for name in wrong]
+
+    def _has(self, key: str, value: Option) -> bool:
+        """Tell whether a cell can have this value; the ranks of nodes follow from their slots."""
+        return value in self._values(key) or (key == "ranks" and self.nodes is not None)
+
+    def _expected(self, key: str) -> str:
+        values = self._values(key)
+        return f"expected one of {shown(values)}" if values else f"the study has no {key}"
+
+    def _values(self, key: str) -> list[Option]:
+        """Return the values that cells have for a key, whether the study is shrunk or not."""
+        if key in self.options:
+            return self.options[key]
+        if key == "dataset":
+            return list(dict.fromkeys([*self.datasets, *self.shrink.datasets, *self.shrink.datasets.values()]))
+        named = f"{key}s" if key in ("engine", "model") else key
+        return list(dict.fromkeys([*(getattr(self, named) or []), *(getattr(self.shrink, named, None) or [])]))
 
     @property
     def size(self) -> int:
@@ -169,6 +197,12 @@ class Study(Section):
     def measured(self) -> "Study":
         """Return the study as it is measured: with ``shrink`` applied if it is shrunk."""
         return _shrunk(self) if self.shrunk else self
+
+
+def _no_option(key: str) -> str:
+    """Return why a key is no option, and which key is meant."""
+    own = ELSEWHERE.get(key)
+    return f"no option, use the study's key {own}" if own else f"unknown{nearest(key, OPTIONS)}"
 
 
 def _shrunk(study: Study) -> Study:

@@ -1,5 +1,6 @@
 """Run a study from where its journal ends to its last launch."""
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -7,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orchestrator import progress, state
-from orchestrator.cluster import hosts
+from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.errors import ConfigError, StateError
+from orchestrator.config.paths import expanded
+from orchestrator.errors import ConfigError, StateError, command
+from orchestrator.lifecycle import plan
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import detached_launches, journal, machine_facts, matrix, progress_messages, settings
-from orchestrator.studies.cell_launch import Deployed, Launcher
+from orchestrator.studies.cell_launch import Deployed, Launcher, resized
 from orchestrator.studies.detached_launches import Progress
 from orchestrator.studies.journal import Journal
 from orchestrator.studies.launch_schedule import Schedule
@@ -80,6 +83,51 @@ def nodes(config: Config) -> int:
     return len(record.cluster.nodes) if record and record.cluster else config.nodes
 
 
+def require_data(study: Study) -> None:
+    """Check that the directories of the study's data sets exist. Raises ConfigError."""
+    used = {name: study.data[name] for name in study.datasets if name in study.data}
+    missing = {name: path for name, path in used.items() if not expanded(f"data.{name}", path).is_dir()}
+    if missing:
+        problems = [f"data.{name}: {path}: no such directory" for name, path in missing.items()]
+        raise ConfigError(problems, "correct the path, or name the directory with --data DATASET=DIR")
+
+
+def require_room(config: Config, study: Study, every: Sequence[Cell], deployed: Deployed, deploys: bool) -> None:
+    """Check that the cluster can launch every cell, as far as that is known before the first launch.
+
+    Args:
+        config: Configuration of the cluster.
+        study: The study as it is measured.
+        every: Its cells.
+        deployed: As of :func:`run`.
+        deploys: Whether the cluster may grow and shrink to the nodes of a cell.
+
+    Raises:
+        ConfigError: It lacks a framework, or slots for a cell for which it will not grow.
+        PreflightError: The provider cannot make as many nodes as the largest cell needs.
+        StateError: It is not deployed.
+    """
+    record, cluster = state.deployed(state.for_cluster(config.name))
+    for cell in every:
+        deployed(settings.of_cell(config, study, cell))
+    if study.nodes and deploys:
+        largest = max(cell.nodes or 0 for cell in every)
+        if largest > len(cluster.nodes):
+            plan.preflight(resized(record, largest))
+    else:
+        _require_slots(config, study, every, cluster)
+
+
+def _require_slots(config: Config, study: Study, every: Sequence[Cell], cluster: Cluster) -> None:
+    largest = max(every, key=lambda cell: cell.ranks)
+    if largest.ranks > cluster.slots:
+        needed = math.ceil(largest.ranks * len(cluster.rank_nodes) / cluster.slots)
+        raise ConfigError(
+            [f"study {study.name}: {matrix.title(largest, study)}: cluster {config.name!r} has {cluster.slots} slots"],
+            f"leave the cell out, or make room: {command(f'deploy --nodes {needed}', config.name)}",
+        )
+
+
 def run(config: Config, directory: Path, deployed: Deployed, deploys: bool = True) -> Sitting:
     """Run the study of ``directory`` from where it is to its end.
 
@@ -98,9 +146,7 @@ def run(config: Config, directory: Path, deployed: Deployed, deploys: bool = Tru
     with _opened(config, directory, deployed, deploys) as (launcher, schedule):
         _collect_queued(launcher, schedule)
         started, done = time.time(), list(_measure(launcher, schedule))
-        given_up, study = schedule.given_up(), schedule.study
-        problems = {matrix.title(cell, study): given_up[cell.key] for cell in schedule.cells if cell.key in given_up}
-        return Sitting(done, time.time() - started, problems)
+        return Sitting(done, time.time() - started, schedule.problems())
 
 
 def detach(config: Config, directory: Path, deployed: Deployed, deploys: bool = True) -> Progress:
@@ -142,15 +188,15 @@ def require_no_deploys(study: Study, deploys: bool) -> None:
 
 @contextmanager
 def _opened(config: Config, directory: Path, deployed: Deployed, deploys: bool) -> Iterator[tuple[Launcher, Schedule]]:
-    """Open a study for this process alone, on a cluster that can launch its cells."""
+    """Open a study for this process alone; the cells that it gave up before are tried again."""
     study = journal.load(directory).measured()
     every = cells(config, study)
     with journal.opened(directory) as current:
         _require_same(current, every)
         launcher = Launcher(config, study, current, deployed, deploys)
-        _require_room(launcher, every, deploys)
         machine_facts.write(directory, launcher.state_dir, launcher.cluster)
-        yield launcher, Schedule(study, every, current.launches, len(launcher.cluster.nodes))
+        size, done = len(launcher.cluster.nodes), len(current.launches)
+        yield launcher, Schedule(study, every, current.launches, size, resumed=done)
 
 
 def _collect_queued(launcher: Launcher, schedule: Schedule) -> None:
@@ -182,11 +228,3 @@ def _require_same(current: Journal, every: Sequence[Cell]) -> None:
             f"{current.directory}: {matrix.title(foreign[0])} was launched and is no cell of {journal.STUDY}",
             "run it on a cluster with the same slots per node, or start a new study with --directory",
         )
-
-
-def _require_room(launcher: Launcher, every: Sequence[Cell], deploys: bool) -> None:
-    """Check that the cluster has the framework of every cell, and slots for each for which it will not grow."""
-    for cell in every:
-        launcher.deployed(settings.of_cell(launcher.config, launcher.study, cell))
-        if not (deploys and cell.nodes):
-            hosts(launcher.cluster, cell.ranks)

@@ -7,7 +7,7 @@ from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from orchestrator.bottleneck import split
-from orchestrator.schema import Results, StepTimes
+from orchestrator.schema import Epoch, Results, StepTimes
 from orchestrator.schema.accuracy import time_to_accuracy
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import round_ratios, statistics
@@ -35,9 +35,10 @@ class Summary:
     Attributes:
         cell: The cell.
         series: Name of the curve it belongs to: engine, and the options in which cells of the study differ.
-        launches: Its launches, failed ones too, without the second one of an A/A pair.
+        launches: Its launches, failed and repeated ones too, without the second one of an A/A pair.
         again: Launches of the second one of the A/A pair.
-        results: Results of the launches that have any.
+        counting: Those of ``launches`` from which the numbers are made: one of each round.
+        results: Results of ``counting``, of those that have any.
         images: Images per second.
         speed_up: In single ranks, by rounds, against ``base``.
         efficiency: Speed-up / ranks.
@@ -47,13 +48,14 @@ class Summary:
         top1: Test accuracy after the last epoch, 0 to 1.
         parts: Seconds of a step by activity, mean over ranks and median over launches.
         to_accuracy: Seconds of training and evaluation until the study's accuracy; None if no launch reached it.
-        seconds: Seconds of training of an epoch.
+        seconds: Seconds of training of a whole epoch; None if every epoch was cut short.
     """
 
     cell: Cell
     series: str
     launches: list[Launch]
     again: list[Launch]
+    counting: list[Launch]
     results: list[Results]
     images: Estimate | None
     speed_up: Estimate | None
@@ -73,8 +75,8 @@ class Summary:
 
     @property
     def busy(self) -> float:
-        """Return the largest share of the machine that other programs used before a launch."""
-        return max((launch.busy for launch in self.launches), default=0.0)
+        """Return the largest share of the machine that other programs used before a launch that counts."""
+        return max((launch.busy for launch in self.counting), default=0.0)
 
     @property
     def test_samples(self) -> int | None:
@@ -87,6 +89,11 @@ def _test_limit(result: Results) -> int | None:
     limit = result.config.test_samples
     tested = result.epochs[-1].test.images if result.epochs else 0
     return limit if limit and tested >= limit else None
+
+
+def whole_epochs(run: Results) -> list[Epoch]:
+    """Return the epochs of a run without the last one if a number of steps or a time may have cut it short."""
+    return run.epochs[:-1] if run.ended in ("steps", "max-time") else run.epochs
 
 
 def summarise(study: StudyFiles) -> list[Summary]:
@@ -165,7 +172,8 @@ class _Matrix:
         cell, all_launches, rounds = self.cells[key], self.launches[key], self.rounds[key]
         target = self.study.about.target_top1
         launches = [launch for launch in all_launches if not launch.again]
-        results = self.study.results_of(launches)
+        counting = round_ratios.counting(launches)
+        results = self.study.results_of(counting)
         base_key, other = self.fewest[self.curve(key)], self.of_base.get(_identity(cell, *self.changed), key)
         base, base_rounds = self.cells[base_key], self.rounds[base_key] if base_key != key else {}
         return Summary(
@@ -173,6 +181,7 @@ class _Matrix:
             series=self.name(cell),
             launches=launches,
             again=[launch for launch in all_launches if launch.again],
+            counting=counting,
             results=results,
             images=statistics.median(list(rounds.values())),
             speed_up=statistics.speed_up(rounds, base_rounds, base.ranks),
@@ -183,7 +192,7 @@ class _Matrix:
             top1=_estimate(results, lambda run: run.epochs[-1].test.top1 if run.epochs else None),
             parts=_parts(results),
             to_accuracy=_estimate(results, lambda run: time_to_accuracy(run, target) if target else None),
-            seconds=_estimate(results, lambda run: median(e.seconds for e in run.epochs) if run.epochs else None),
+            seconds=_estimate(results, _epoch_seconds),
         )
 
 
@@ -198,6 +207,11 @@ def _values(cell: Cell) -> dict[str, Any]:
 
 def _estimate(results: Iterable[Results], value: Callable[[Results], float | None]) -> Estimate | None:
     return statistics.median([number for run in results if (number := value(run)) is not None])
+
+
+def _epoch_seconds(run: Results) -> float | None:
+    """Return the median seconds of a run's whole epochs; None if it has none."""
+    return median(epoch.seconds for epoch in epochs) if (epochs := whole_epochs(run)) else None
 
 
 def _parts(results: Iterable[Results]) -> StepTimes | None:

@@ -41,7 +41,7 @@ def launches(measured: Iterable[Launch]) -> str:
     rows = [
         [
             *_cell(launch.cell),
-            launch.round,
+            launch.round + 1,
             int(launch.again),
             launch.run or "",
             launch.started,

@@ -85,11 +85,9 @@ def html(report: Report) -> str:
 def _notes(report: Report) -> str:
     """Return whether the A/A pair holds 1, and what a reader must know is missing or wrong."""
     held = [measurement_conditions.aa_holds(summary) for summary in report.summaries if summary.again]
-    tested = measurement_conditions.partly_tested(report.summaries)
-    warnings = [*tested, *measurement_conditions.disturbed(report.study.launches), *report.study.notes]
     kind = "warn" if not held or not all(held) else "good"
     first = f'<p class="note {kind}">{_text(measurement_conditions.aa_sentence(report.summaries))}</p>'
-    return first + "".join(f'<p class="note warn">{_text(note)}</p>' for note in warnings)
+    return first + "".join(f'<p class="note warn">{_text(note)}</p>' for note in report.remarks)
 
 
 def _facts(values: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,11 @@ from orchestrator.errors import StateError
 from orchestrator.schema import Results, bounded_files
 from orchestrator.schema.file_model import File
 from orchestrator.schema.studies import Launch, Published
-from orchestrator.studies import machine_facts
+from orchestrator.studies import journal, machine_facts, round_ratios
 from orchestrator.studies.journal import LAUNCHES, MOST_BYTES, RUNS, STUDY
 
 RESULTS = "results.json"
+REMEDY = "name the directory that `orchestrator study` made: NAME-study"
 
 
 class About(File):
@@ -72,19 +74,24 @@ class StudyFiles:
     notes: list[str] = field(default_factory=list)
     machine: Mapping[str, str] = field(default_factory=dict)
 
+    @cached_property
+    def counting(self) -> list[Launch]:
+        """Return the launches from which numbers are made: one of each cell and round."""
+        return round_ratios.counting(self.launches)
+
     @property
     def samples(self) -> int | None:
-        """Return the training samples of one published time: the study's, else of its only size of data set."""
-        counts = {recipes.datasets().get(launch.cell.dataset, {}).get("train") for launch in self.launches}
-        return self.about.samples or (counts.pop() if len(counts) == 1 else None)
+        """Return the training samples of every published time: the study's, else of its only size of data set."""
+        counts = {self.samples_of(launch.cell.dataset) for launch in self.launches}
+        return counts.pop() if len(counts) == 1 else None
+
+    def samples_of(self, dataset: str) -> int | None:
+        """Return the training samples of a published time: the study's, else those of the data set, if known."""
+        return self.about.samples or recipes.datasets().get(dataset, {}).get("train")
 
     def results_of(self, launches: Iterable[Launch]) -> list[Results]:
-        """Return the results of the launches that gave a measurement."""
-        return [
-            self.results[launch.run]
-            for launch in launches
-            if launch.run and launch.run in self.results and not launch.problem
-        ]
+        """Return the results of launches, of those that have any."""
+        return [self.results[launch.run] for launch in launches if launch.run and launch.run in self.results]
 
 
 def read(directory: Path) -> StudyFiles:
@@ -93,14 +100,17 @@ def read(directory: Path) -> StudyFiles:
     Raises:
         StateError: It holds no study, or its files cannot be used.
     """
+    if directory.is_file():
+        raise StateError(f"{directory}: expected the directory of a study, found a file", REMEDY)
     try:
         about = About.model_validate(yaml_documents.read(directory / STUDY) or {})
         launches, notes = _launches(directory / LAUNCHES)
     except FileNotFoundError as error:
-        raise StateError(
-            f"{directory} holds no study: {Path(error.filename).name} is missing",
-            "name the directory that `orchestrator study` made: NAME-study",
-        ) from None
+        missing = Path(error.filename).name
+        if missing == LAUNCHES:
+            status = f"{journal.status_command(directory)} shows how far the study is"
+            raise StateError(f"{directory}: no launch has ended yet", status) from None
+        raise StateError(f"{directory} holds no study: {missing} is missing", REMEDY) from None
     except ValidationError as error:
         raise StateError(f"{directory / STUDY}: {bounded_files.problems(error)}", f"repair {STUDY}") from None
     except bounded_files.Unreadable as error:

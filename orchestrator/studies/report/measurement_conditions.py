@@ -1,9 +1,11 @@
 """Facts that a reader of the numbers must know: scaling, threads, machine, versions, and shrunk settings. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from statistics import median
 
+from orchestrator import recipes
+from orchestrator.schema import Results
 from orchestrator.schema.studies import Launch
 from orchestrator.studies import statistics
 from orchestrator.studies.report import cells, number_text
@@ -57,6 +59,24 @@ def partly_tested(summaries: Iterable[Summary]) -> list[str]:
     limits = test_samples(summaries)
     why = "published accuracies have no measured number beside them"
     return [f"Accuracies are of {limits} test samples, not of the whole test: {why}."] if limits else []
+
+
+def parts_of_datasets(summaries: Iterable[Summary]) -> list[str]:
+    """Return a sentence for each data set of which runs used only a part, else nothing."""
+    parts = {
+        (run.config.dataset, part): None for summary in summaries for run in summary.results for part in _part(run)
+    }
+    return [f"Only a part of {dataset} was used: {part}." for dataset, part in parts]
+
+
+def _part(run: Results) -> Iterator[str]:
+    """Yield how many images of a split were used if that is fewer than it has, by more than a step's remainder."""
+    whole, rest = recipes.datasets().get(run.config.dataset, {}), run.effective_batch_size + run.world.size
+    used = {"train": [epoch.train.images for epoch in cells.whole_epochs(run)]}
+    used["test"] = [] if run.config.test_samples else [epoch.test.images for epoch in run.epochs]
+    for split, images in used.items():
+        if images and max(images) + rest < whole.get(split, 0):
+            yield f"{max(images):,} of {whole[split]:,} {'training' if split == 'train' else split} images"
 
 
 def scaling(summaries: Iterable[Summary]) -> str:
@@ -148,7 +168,7 @@ def _busy(launches: Sequence[Launch]) -> str:
 
 
 def disturbed(launches: Sequence[Launch]) -> list[str]:
-    """Return a sentence if other programs used much of the machine just before launches, else nothing."""
+    """Return a sentence if other programs used much of the machine just before launches that count, else nothing."""
     busy = sum(launch.busy > DISTURBED for launch in launches)
     if not busy:
         return []

@@ -1,6 +1,6 @@
 """Compare published numbers with the measured ones, each reading of an ambiguous text separately. Pure."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ class Comparison(NamedTuple):
 def compare(
     numbers: Sequence[Published],
     summaries: Sequence[Summary],
-    samples: int | None,
+    samples: Callable[[str], int | None],
     replaced: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Comparison]:
     """Compare each reading of each number with every cell that it describes.
@@ -37,14 +37,14 @@ def compare(
     Args:
         numbers: Published numbers.
         summaries: The measured cells.
-        samples: Training samples of one published time. None compares with the seconds of an epoch as it was run.
+        samples: Returns the training samples of a published time by data set, None if they are unknown.
         replaced: Data sets that others stand for in a study that was shrunk, and these.
 
     Returns:
         The comparisons in the order of the numbers.
     """
     return [
-        Comparison(number, reading, value, summary, MEASURED[number.metric](summary, samples) if summary else None)
+        Comparison(number, reading, value, summary, _measured(number, summary, samples) if summary else None)
         for number in numbers
         for reading, value in readings(number)
         for summary in _cells_of(number, summaries, replaced) or [None]
@@ -66,17 +66,34 @@ def _cells_of(number: Published, summaries: Sequence[Summary], replaced: Mapping
     return [summary for summary in summaries if agrees(summary.cell, cell)]
 
 
-def _seconds(summary: Summary, samples: int | None) -> Estimate | None:
-    """Return the time for the published number of samples at the measured speed."""
-    if samples is None:
-        return summary.seconds
-    return summary.images and summary.images.reciprocal().scaled(samples)
+def without_samples(comparisons: Iterable[Comparison]) -> list[str]:
+    """Return a sentence for each data set whose published times cannot be compared, since its size is unknown."""
+    datasets = {
+        _dataset(comparison.number, comparison.summary): None
+        for comparison in comparisons
+        if comparison.number.metric == "seconds" and comparison.summary and comparison.summary.images
+        if comparison.measured is None
+    }
+    why = "the number of training samples is unknown. `samples` in study.yaml names it"
+    return [f"Published seconds on {name} have no measured number beside them: {why}." for name in datasets]
 
 
-MEASURED: Mapping[Metric, Callable[[Summary, int | None], Estimate | None]] = {
-    "images_per_second": lambda summary, _: summary.images,
-    "seconds": _seconds,
-    "top1": lambda summary, _: None if summary.test_samples else summary.top1,  # the paper's is of the whole test
-    "efficiency": lambda summary, _: summary.efficiency,
-    "speed_up": lambda summary, _: summary.speed_up,
+def _dataset(number: Published, summary: Summary) -> str:
+    """Return the data set of a published number: also if another one stood for it."""
+    return str(number.cell.get("dataset", summary.cell.dataset))
+
+
+def _measured(number: Published, summary: Summary, samples: Callable[[str], int | None]) -> Estimate | None:
+    """Return what was measured; for seconds, the time that the published samples take at the measured speed."""
+    if number.metric != "seconds":
+        return MEASURED[number.metric](summary)
+    count = samples(_dataset(number, summary))
+    return summary.images.reciprocal().scaled(count) if count and summary.images else None
+
+
+MEASURED: Mapping[Metric, Callable[[Summary], Estimate | None]] = {
+    "images_per_second": lambda summary: summary.images,
+    "top1": lambda summary: None if summary.test_samples else summary.top1,  # the paper's is of the whole test
+    "efficiency": lambda summary: summary.efficiency,
+    "speed_up": lambda summary: summary.speed_up,
 }

@@ -50,13 +50,18 @@ class Report:
             f"The published numbers contradict themselves: {contradiction.message}."
             for contradiction in self.contradictions
         ]
-        remarks = [
-            *measurement_conditions.partly_tested(self.summaries),
-            *measurement_conditions.disturbed(self.study.launches),
-            *self.study.notes,
-        ]
+        sentences = (measurement_conditions.aa_sentence(self.summaries), *flags, *self.remarks)
+        return [number_text.plain(note) for note in sentences]
+
+    @property
+    def remarks(self) -> list[str]:
+        """Return sentences about launches, data and files that are not as a reader expects."""
         return [
-            number_text.plain(note) for note in (measurement_conditions.aa_sentence(self.summaries), *flags, *remarks)
+            *measurement_conditions.partly_tested(self.summaries),
+            *measurement_conditions.parts_of_datasets(self.summaries),
+            *published_comparison.without_samples(self.comparisons),
+            *measurement_conditions.disturbed(self.study.counting),
+            *self.study.notes,
         ]
 
     @property
@@ -81,5 +86,5 @@ def build(directory: Path) -> Report:
     study = load.read(directory)
     summaries = cells.summarise(study)
     published = study.about.published
-    compared = published_comparison.compare(published, summaries, study.samples, study.about.replaced_datasets)
+    compared = published_comparison.compare(published, summaries, study.samples_of, study.about.replaced_datasets)
     return Report(study, summaries, compared, contradictions.find(published, study.samples))

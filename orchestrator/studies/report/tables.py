@@ -115,7 +115,7 @@ def failures(study: StudyFiles) -> Table:
         [
             f"{launch.cell.model} on {launch.cell.dataset}, {launch.cell.engine}",
             str(launch.cell.ranks),
-            str(launch.round),
+            str(launch.round + 1),
             launch.problem,
         ]
         for launch in study.launches

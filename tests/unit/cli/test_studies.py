@@ -6,14 +6,20 @@ from pathlib import Path
 import pytest
 
 from orchestrator import state
+from orchestrator.cli import launch_options, study_run
+from orchestrator.config import Config
+from orchestrator.errors import RunFailed
+from orchestrator.lifecycle import plan
 from orchestrator.runs import store
 from orchestrator.schema import RunStatus
-from orchestrator.studies import journal, study_files
+from orchestrator.schema.studies import Launch
+from orchestrator.studies import journal, study_files, study_runner
 from orchestrator.studies.journal import Queued
 from orchestrator.studies.launch_schedule import Schedule
+from orchestrator.studies.study_runner import Sitting
 from tests import builders
 from tests.unit.conftest import Cli
-from tests.unit.studies.studies import cells, launch, started, study
+from tests.unit.studies.studies import cells, finish, launch, started, study
 
 FILE = "name: tiny\nmodels: lenet\ndatasets: mnist\nranks: [1, 2]\nuntil: {time: 60s}\n"
 
@@ -151,6 +157,109 @@ def test_study_needs_a_deployed_cluster(cli: Cli, tiny: Path) -> None:
     finished = cli("study", tiny.name)
     assert finished.returncode == 1
     assert "cluster 'default' is not deployed" in finished.stderr
-    again = cli("study", tiny.name, "--resume")
-    assert "is not deployed" in again.stderr
-    assert "holds a study already: 0 launches" in cli("study", tiny.name).stderr
+    assert not (tiny.parent / "tiny-study").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "reason"),
+    [
+        ("[1, 2]", ("--cluster", "nope"), "cluster 'nope' is not deployed"),
+        ("[1, 3]", (), "ours: lenet on mnist, 3 ranks: cluster 'default' has 2 slots"),
+        ("[1, 2]\nengines: torch-ddp\noptions: {augment: false}", (), "`orchestrator deploy --framework both`"),
+        ("[1, 2]", ("--data", "mnist=nothing"), "/nothing: no such directory"),
+        ("[1, 2]\ndata: {mnist: /nonexistent}", (), "data.mnist: /nonexistent: no such directory"),
+        ("[1, 2]", ("--data", "foo=."), "--data: 'foo': no cell has this data set, expected one of ['mnist']"),
+    ],
+)
+def test_refused_study_leaves_no_directory(cli: Cli, tiny: Path, change: str, words: tuple[str, ...],
+                                           reason: str) -> None:  # fmt: skip
+    builders.deployed()
+    tiny.write_text(FILE.replace("[1, 2]", change).replace("time: 60s", "steps: 2"))
+    dry = () if "nope" in words else ("--dry-run",)  # a dry run needs no cluster
+    for more in ((), ("--detach",), dry):
+        finished = cli("study", tiny.name, *words, *more)
+        assert finished.returncode in (1, 2)
+        assert reason in finished.stderr
+    assert not (tiny.parent / "tiny-study").exists()
+
+
+def test_remedy_for_missing_slots_deploys_enough_nodes(cli: Cli, tiny: Path) -> None:
+    builders.deployed()
+    tiny.write_text(FILE.replace("[1, 2]", "[1, 3]"))
+    assert "`orchestrator deploy --nodes 3`" in cli("study", tiny.name).stderr
+
+
+def test_room_for_the_largest_cell_is_checked_before_the_first_launch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builders.deployed()
+    checked: list[int] = []
+    monkeypatch.setattr(plan, "preflight", lambda config: checked.append(config.nodes))
+    for nodes, deploys in (([1, 2], True), ([2, 90], True), ([1, 2], False)):
+        of = study(ranks=None, nodes=nodes)
+        deployed = launch_options.deployed_for_trainer
+        study_runner.require_room(Config(), of, cells(of), deployed, deploys)
+    assert checked == [90]
+
+
+@pytest.mark.parametrize("words", ["tiny", "tiny-study", "tiny.yaml"])
+def test_resume_finds_the_directory_and_its_cluster(cli: Cli, tmp_path: Path, words: str) -> None:
+    (tmp_path / "tiny.yaml").write_text(FILE)
+    journal.create(tmp_path / "tiny-study", study())
+    journal.write_cluster(tmp_path / "tiny-study", "other")
+    assert "cluster 'other' is not deployed" in cli("study", words, "--resume").stderr
+    assert "cluster 'third' is not deployed" in cli("study", words, "--resume", "--cluster", "third").stderr
+
+
+@pytest.mark.parametrize(("form", "command"), [("study --resume", "study a-study --resume"),
+                                               ("study status", "study status a-study")])  # fmt: skip
+def test_remedies_name_a_command_that_works(cli: Cli, tmp_path: Path, form: str, command: str) -> None:
+    assert "`orchestrator study FILE` starts one" in cli(*form.split()).stderr
+    for name in "ab":
+        journal.create(tmp_path / f"{name}-study", study())
+    finished = cli(*form.split())
+    assert "2 studies are here: a-study, b-study" in finished.stderr
+    assert f"`orchestrator {command}`" in finished.stderr
+    builders.deployed()
+    assert "no study" not in cli(*command.split(), "--json").stderr
+
+
+def given_up_study(directory: Path, images: float) -> None:
+    """Write a study whose cell of two ranks was given up; the others measured ``images``."""
+    journal.create(directory, study(repetitions=1))
+    launches: list[Launch] = []
+    finish(Schedule(study(repetitions=1), cells(study()), launches), launches,
+           lambda planned: images * (planned.contestant.cell.ranks == 1))  # fmt: skip
+    with journal.opened(directory) as current:
+        for each in launches:
+            current.end(each)
+
+
+def test_status_names_the_cells_that_were_given_up(cli: Cli, tmp_path: Path) -> None:
+    given_up_study(tmp_path / "tiny-study", 100.0)
+    text = cli("study", "status").stdout
+    assert "study tiny: ended, with cells given up" in text
+    assert "given up: ours: lenet on mnist, 2 ranks: rank 0 raised an error" in text
+    assert "`orchestrator study tiny-study --resume` continues it, and tries the cells again" in text
+    report = json.loads(cli("study", "status", "--json").stdout)
+    assert report["given_up"] == {"ours: lenet on mnist, 2 ranks": "rank 0 raised an error"}
+
+
+@pytest.mark.parametrize(("images", "what"), [(100.0, "some cells were given up"), (0.0, "nothing was measured")])
+def test_study_with_cells_given_up_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: float, what: str
+) -> None:
+    directory = tmp_path / "tiny-study"
+    given_up_study(directory, images)
+    sitting = Sitting([], 1.0, {"ours: lenet on mnist, 2 ranks": "rank 0 raised an error"})
+    monkeypatch.setattr(study_runner, "run", lambda *_: sitting)
+    with pytest.raises(RunFailed, match=f"{what}: rank 0 raised an error") as caught:
+        study_run._run(Config(), directory, True, False)
+    assert caught.value.exit_code == 1
+    assert f"`orchestrator study {directory} --resume` then tries" in caught.value.hint
+
+
+def test_complete_study_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal.create(tmp_path / "tiny-study", study())
+    monkeypatch.setattr(study_runner, "run", lambda *_: Sitting([], 1.0, {}))
+    study_run._run(Config(), tmp_path / "tiny-study", True, False)

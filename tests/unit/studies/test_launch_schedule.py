@@ -89,6 +89,22 @@ def test_failed_launch_is_repeated_once_then_cell_is_given_up() -> None:
     assert list(failing.given_up().values()) == ["rank 0 raised an error"]
 
 
+def of_two_ranks(planned: Planned) -> bool:
+    return planned.contestant.cell.ranks == 2
+
+
+@pytest.mark.parametrize(("repaired", "tries"), [(True, 3), (False, 1)])
+def test_resumed_study_tries_cells_again_that_were_given_up(repaired: bool, tries: int) -> None:
+    of, launches = study(repetitions=3), list[Launch]()
+    finish(Schedule(of, cells(of), launches), launches, lambda p: 0.0 if of_two_ranks(p) else 100.0)
+    assert Schedule(of, cells(of), launches).next() is None
+    resumed = Schedule(of, cells(of), launches, resumed=len(launches))
+    assert resumed.given_up() == {}
+    order = finish(resumed, launches, lambda _: 100.0 if repaired else 0.0)
+    assert sizes(order) == [(2, False)] * tries
+    assert list(resumed.problems()) == ([] if repaired else ["ours: lenet on mnist, 2 ranks"])
+
+
 def test_failed_launch_that_then_succeeds_keeps_its_cell() -> None:
     tries = iter([0.0] + [100.0] * 20)
     once, launches = started_schedule(study(repetitions=2))

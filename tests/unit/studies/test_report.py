@@ -149,6 +149,102 @@ def test_numbers_of_a_replaced_data_set_are_shown_with_it(tmp_path: Path) -> Non
         assert [comparison.summary.cell.ranks for comparison in compared if comparison.summary] == cells_found
 
 
+def seconds(dataset: str) -> dict[str, Any]:
+    return {"cell": {"dataset": dataset, "ranks": 1}, "metric": "seconds", "value": 10.0, "source": "x"}
+
+
+def test_published_seconds_are_of_the_samples_of_their_own_data_set(tmp_path: Path) -> None:
+    sample, other = (Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6) for _ in range(2))
+    cell = other.cells[0].model_copy(update={"dataset": "synthetic"})
+    sample.launches += [
+        launch.model_copy(update={"cell": cell, "key": cell.key, "run": None}) for launch in other.launches
+    ]
+    numbers = [seconds("cifar10"), seconds("synthetic")]
+    built = report.build(sample.write(tmp_path / "study", published=numbers))
+    known, unknown = built.comparisons
+    assert known.measured
+    assert known.summary
+    assert known.summary.images
+    assert known.measured.value == pytest.approx(50_000 / known.summary.images.value)
+    assert (unknown.measured, unknown.ratio) == (None, None)
+    for name in ("html", "markdown", "latex"):
+        text = formats.FORMATS[name](built)
+        assert "Published seconds on synthetic have no measured number beside them: the number of" in text
+
+
+def test_published_seconds_of_a_replaced_data_set_are_of_its_samples(tmp_path: Path) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
+    shrink = {"datasets": {"imagenet": "cifar10"}}
+    directory = sample.write(tmp_path / "study", published=[seconds("imagenet")], shrink=shrink, shrunk=True)
+    (compared,) = report.build(directory).comparisons
+    assert compared.measured
+    assert compared.summary
+    assert compared.summary.images
+    assert compared.measured.value == pytest.approx(1_281_167 / compared.summary.images.value)
+
+
+@pytest.mark.parametrize(("ended", "whole"), [("steps", 7), ("max-time", 7), ("epochs", 8), ("until", 8)])
+def test_seconds_of_an_epoch_are_of_whole_epochs(tmp_path: Path, ended: str, whole: int) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
+    sample.results = [result.model_copy(update={"ended": ended}) for result in sample.results]
+    assert {len(cells.whole_epochs(result)) for result in sample.results} == {whole}
+    assert report.build(sample.write(tmp_path / "many")).summaries[0].seconds
+    sample.results = [result.model_copy(update={"epochs": result.epochs[:1]}) for result in sample.results]
+    (row,) = rows(formats.FORMATS["csv"](report.build(sample.write(tmp_path / "one"))))
+    assert bool(row["seconds_per_epoch"]) == (whole == 8)
+
+
+def test_only_the_launch_of_a_round_that_counts_enters_numbers(tmp_path: Path) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
+    plain = report.build(sample.write(tmp_path / "plain"))
+    first, result = sample.launches[0], sample.results[0]
+    epochs = [epoch.model_copy(update={"seconds": 1e6, "test": epoch.test.model_copy(update={"top1": 0.0})})
+              for epoch in result.epochs]  # fmt: skip
+    for number in range(5):
+        run = f"busy-{number}"
+        sample.launches.append(first.model_copy(update={"run": run, "busy": 0.9}))
+        sample.results.append(result.model_copy(update={"run": run, "epochs": epochs}))
+    built = report.build(sample.write(tmp_path / "busy"))
+    assert formats.FORMATS["csv"](built) == formats.FORMATS["csv"](plain)
+    (summary,) = built.summaries
+    numbers = (summary.images, summary.top1, summary.seconds)
+    assert [number and number.n for number in numbers] == [6, 6, 6]
+    assert not any("launches began while" in note for note in built.notes)
+
+
+def test_part_of_a_data_set_is_reported(tmp_path: Path) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
+    part = {
+        "epochs": [
+            epoch.model_copy(
+                update={
+                    "train": epoch.train.model_copy(update={"images": 9_000}),
+                    "test": epoch.test.model_copy(update={"images": 1_000}),
+                }
+            )
+            for epoch in sample.results[0].epochs
+        ]
+    }
+    sample.results = [result.model_copy(update=part) for result in sample.results]
+    built = report.build(sample.write(tmp_path / "study"))
+    for name in ("html", "markdown", "latex"):
+        text = formats.FORMATS[name](built)
+        assert "Only a part of cifar10 was used: 9,000 of 50,000 training images." in text
+        assert "Only a part of cifar10 was used: 1,000 of 10,000 test images." in text
+
+
+def test_whole_data_set_is_not_reported_as_a_part(sample_report: Report) -> None:
+    assert not any("Only a part" in note for note in sample_report.notes)
+
+
+def test_rounds_begin_with_one_where_people_read(tmp_path: Path) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=2)
+    sample.launches[0] = sample.launches[0].model_copy(update={"problem": "no"})
+    built = report.build(sample.write(tmp_path / "study"))
+    assert [row["round"] for row in rows(formats.FORMATS["launches"](built))] == ["1", "1", "2", "2"]
+    assert [table.rows[0][2] for table in built.tables if table.title.startswith("Launches without")] == ["1"]
+
+
 @pytest.mark.parametrize("shrunk", [True, False])
 def test_accuracies_of_fewer_test_samples_are_not_compared(tmp_path: Path, shrunk: bool) -> None:
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
@@ -356,12 +452,24 @@ def test_study_without_a_launch_has_a_report(tmp_path: Path) -> None:
     assert all(form(built) is not None for form in formats.FORMATS.values())
 
 
-@pytest.mark.parametrize("missing", ["study.yaml", "launches.jsonl"])
-def test_directory_without_a_study_is_refused(tmp_path: Path, missing: str) -> None:
-    for name in {"study.yaml", "launches.jsonl"} - {missing}:
-        (tmp_path / name).write_text("")
-    with pytest.raises(StateError, match=missing):
+def test_directory_without_a_study_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "launches.jsonl").write_text("")
+    with pytest.raises(StateError, match=r"holds no study: study\.yaml is missing"):
         report.build(tmp_path)
+
+
+def test_study_whose_first_launch_runs_has_no_report_yet(tmp_path: Path) -> None:
+    (tmp_path / "study.yaml").write_text("name: tiny\n")
+    with pytest.raises(StateError, match="no launch has ended yet") as caught:
+        report.build(tmp_path)
+    assert f"`orchestrator study status {tmp_path}`" in caught.value.hint
+
+
+def test_file_instead_of_a_directory_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "launches.jsonl"
+    path.write_text("")
+    with pytest.raises(StateError, match="expected the directory of a study, found a file"):
+        report.build(path)
 
 
 @pytest.mark.parametrize(("name", "content"), [("study.yaml", "a: [1"), ("study.yaml", "published: 3"),

@@ -15,12 +15,20 @@ WRONG = [
     ("- 1", "expected keys and values"),
     ("name: [", "not YAML"),
     (MINIMAL + "engine: ours", "engine: unknown key, did you mean engines?"),
-    (MINIMAL + "nodes: 2", "ranks, nodes: give one of them"),
-    (MINIMAL.replace("ranks: 1", ""), "ranks, nodes: give one of them"),
+    (MINIMAL + "nodes: 2", "study.yaml: ranks, nodes: both are given, give one"),
+    (MINIMAL.replace("ranks: 1", ""), "study.yaml: ranks, nodes: neither is given, give one"),
+    (MINIMAL.replace("ranks: 1", "nodes: [1, 500000]"), "nodes.1: 500000: must be less than or equal to 100"),
+    (MINIMAL + "options: {batch_size: 8}", "study.yaml: options.batch_size: no option, use the study's key batch"),
+    (MINIMAL + "options: {steps: 8}", "options.steps: no option, use the study's key until.steps"),
+    (MINIMAL + "exclude: [{ranks: '1'}]", "exclude: ranks: '1': no cell has it, expected one of [1]"),
+    (MINIMAL + "base: {ranks: 7}", "base: ranks: 7: no cell has it, expected one of [1]"),
+    (MINIMAL + "base: {batch: 8}", "base: batch: 8: no cell has it, the study has no batch"),
+    (MINIMAL + "data: {foo: /tmp}", "data: 'foo': no cell has this data set, expected one of ['mnist']"),
+    (MINIMAL.replace("name: tiny\n", ""), "study.yaml: name: Field required"),
     (MINIMAL.replace("ranks: 1", "ranks: 0"), "ranks.0: 0: must be greater than or equal to 1"),
     (MINIMAL.replace("lenet", "[]"), "models"),
     (MINIMAL + "options: {precisions: float32}", "options.precisions: unknown, did you mean precision?"),
-    (MINIMAL + "options: {np: 2}", "options.np: unknown"),
+    (MINIMAL + "options: {np: 2}", "options.np: no option, use the study's key ranks"),
     (MINIMAL + "exclude: [{rank: 1}]", "exclude: 'rank': no key of a cell, did you mean ranks?"),
     (MINIMAL + "base: {precision: float32}", "base: 'precision': no key of a cell"),
     (MINIMAL + "repetitions: {at_least: 7, at_most: 6}", "at_least: 7 is more than at_most: 6"),
@@ -69,6 +77,19 @@ def test_number_of_repetitions_is_fixed() -> None:
 def test_options_are_keys_without_a_key_of_the_study() -> None:
     assert {"precision", "backward_passes_per_step", "cycle_time", "augment", "seed"} <= set(OPTIONS)
     assert not {"model", "np", "steps", "engine", "launcher"} & set(OPTIONS)
+
+
+def test_part_of_a_cell_may_have_a_value_of_the_shrunk_study() -> None:
+    shrink = {"ranks": [1], "datasets": {"mnist": "synthetic"}}
+    study(ranks=[8], shrink=shrink, base={"ranks": 1}, exclude=[{"dataset": "synthetic", "ranks": 8}])
+
+
+def test_missing_key_is_named_without_the_other_keys(tmp_path: Path) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(MINIMAL.replace("name: tiny\n", ""))
+    with pytest.raises(ConfigError) as caught:
+        study_files.read(path)
+    assert caught.value.problems == [f"{path}: name: Field required"]
 
 
 def test_shrink_applies_only_to_shrunk_studies() -> None:
