@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 def terminal(
     node: Annotated[
-        str | None, completed("Name of the node; default: the head, unless a COMMAND follows.", options.node_names)
+        str | None, completed("Name of the node, or `head`; default: the head, unless a COMMAND follows.", options.node_names)
     ] = None,
     command: Annotated[list[str] | None, typer.Argument(help="Command to run on the node; default: a shell.")] = None,
     config_file: ConfigFile = None,
@@ -31,7 +31,7 @@ def terminal(
 ) -> None:
     """Open a terminal on a node, or run one command there: `orchestrator ssh NODE -- COMMAND`."""
     state_dir, _, cluster = options.deployed(config_file, name)
-    chosen = cluster.head if node is None else node
+    chosen = cluster.head if node in (None, "head") else node
     if chosen not in cluster.nodes:
         near = config.nearest(chosen, list(cluster.nodes))
         raise ConfigError([f"no node {shown(chosen)}{near} (nodes: {', '.join(cluster.nodes)})"])

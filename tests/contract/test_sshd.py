@@ -9,7 +9,7 @@ from jinja2 import Environment
 from orchestrator import packaged_files
 from tests.contract.conftest import ProgramResult
 
-TEMPLATE = packaged_files.directory("ansible") / "roles" / "node" / "templates" / "sshd.j2"
+TEMPLATE = packaged_files.directory("ansible") / "roles" / "node" / "templates" / "sshd_config.j2"
 STRICT = {"allowusers orchestrator", "maxauthtries 3", "logingracetime 60", "passwordauthentication no"}
 
 
