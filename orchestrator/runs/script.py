@@ -15,6 +15,7 @@ from orchestrator.schema import bounded_files
 
 MOST = 200 << 20  # bytes that a script's directory may have
 IGNORE = ".orchestratorignore"
+LAUNCHERS = {"horovodrun", "mpirun", "mpiexec", "torchrun"}
 LEFT_OUT = {"venv", "__pycache__", "node_modules"}
 
 
@@ -22,10 +23,13 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
     """Locate the script that ``argv`` runs; return the directory to send, and the command as run from inside it.
 
     The script is the first argument that ends in .py or is a local file; ``python -m module`` sends the current
-    directory. Raises ConfigError if there is no script, or it cannot be executed.
+    directory. Raises ConfigError if there is no script, it cannot be executed, or a launcher is named.
     """
     if not argv:
         raise ConfigError(["run: nothing to run: `orchestrator run -- python my_script.py`"])
+    if argv[0] in LAUNCHERS:
+        problem = f"run: {argv[0]}: is a launcher, and `run` starts every rank itself: leave it and its options out"
+        raise ConfigError([problem], "`orchestrator run --np 2 -- python my_script.py`; --launcher names a launcher")
     for position, argument in enumerate(argv):
         if argument == "-m":
             return Path.cwd(), list(argv)

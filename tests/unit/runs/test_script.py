@@ -50,6 +50,7 @@ def test_module_runs_in_the_working_directory(project: Path) -> None:
         (["python", "--version"], "run: no script in `python --version`"),
         (["python", "-c", "1;" * 2000], "run: no script in `python -c 1;1;"),
         ([], "run: nothing to run"),
+        (["torchrun", "train.py"], "run: torchrun: is a launcher"),
     ],
 )
 def test_command_without_an_existing_script_is_refused(argv: list[str], problem: str) -> None:
