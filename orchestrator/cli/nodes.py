@@ -23,7 +23,8 @@ def register(app: typer.Typer) -> None:
 
 def terminal(
     node: Annotated[
-        str | None, completed("Name of the node, or `head`; default: the head, unless a COMMAND follows.", options.node_names)
+        str | None,
+        completed("Name of the node, or `head`; default: the head, unless a COMMAND follows.", options.node_names),
     ] = None,
     command: Annotated[list[str] | None, typer.Argument(help="Command to run on the node; default: a shell.")] = None,
     config_file: ConfigFile = None,
