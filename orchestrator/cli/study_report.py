@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import output_file, progress
+from orchestrator import progress
+from orchestrator.config import output_file
 from orchestrator.studies.report import formats
 from orchestrator.studies.report import report as reports
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from orchestrator import output_file, plot
+from orchestrator import plot
 from orchestrator.bottleneck import explain, split
+from orchestrator.config import output_file
 from orchestrator.errors import StateError
 from orchestrator.plot import html
 from orchestrator.schema import Epoch, Results, time_to_accuracy

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator import output_file, plot
+from orchestrator import plot
+from orchestrator.config import output_file
 from orchestrator.monitoring.prometheus import Series
 from orchestrator.monitoring.summary import PREFIX
 

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from orchestrator import output_file, untrusted_files
+from orchestrator import untrusted_files
+from orchestrator.config import output_file
 from orchestrator.errors import ConfigError
 from orchestrator.runs import checksums, source_code
 from orchestrator.runs.fetch_limits import FILE_BYTES, LOG_BYTES

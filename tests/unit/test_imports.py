@@ -24,7 +24,7 @@ LAYERS = [
     {"ssh", "terraform", "lock"},
     {"state"},
     {"docker", "recipes", "gpu_compatibility", "prediction"},
-    {"config", "cluster", "process", "bottleneck", "cpu_usage", "output_file"},
+    {"config", "cluster", "process", "bottleneck", "cpu_usage"},
     {"schema", "progress"},
     {"errors", "packaged_files", "launch_layout", "end_programs", "untrusted_files"},
     {"lazy_imports"},

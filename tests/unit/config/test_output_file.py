@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import output_file
+from orchestrator.config import output_file
 from orchestrator.errors import ConfigError
 
 
