@@ -7,12 +7,11 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import config, progress
+from orchestrator import progress
 from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError
-from orchestrator.schema.bounded_files import shown
 from orchestrator.ssh.copying.download import download
 from orchestrator.ssh.copying.upload import upload
 
@@ -76,10 +75,7 @@ def _split_location(text: str, cluster: Cluster) -> tuple[str | None, str]:
     name, colon, path = text.partition(":")
     if not colon or "/" in name:
         return None, text
-    node = cluster.head if name == "head" else name
-    if node not in cluster.nodes:
-        near = config.nearest(name, list(cluster.nodes))
-        hint = f"write a file on this machine as ./{text}" if os.path.lexists(text) else ""
-        raise ConfigError([f"cp: no node {shown(name)}{near} (nodes: {', '.join(cluster.nodes)})"], hint)
+    hint = f"write a file on this machine as ./{text}" if os.path.lexists(text) else ""
+    node = options.node_named(name, cluster, "cp: ", hint)
     path = path.removeprefix("~/") or "."
     return node, path if path.startswith("/") else f"./{path}"

@@ -6,13 +6,11 @@ from typing import Annotated
 import typer
 
 from orchestrator import cluster as cluster_module
-from orchestrator import config, process, ssh
+from orchestrator import process, ssh
 from orchestrator.ansible import inventory as inventories
 from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name, completed
-from orchestrator.errors import ConfigError
 from orchestrator.lifecycle import host_vars
-from orchestrator.schema.bounded_files import shown
 
 
 def register(app: typer.Typer) -> None:
@@ -32,10 +30,7 @@ def terminal(
 ) -> None:
     """Open a terminal on a node, or run one command there: `orchestrator ssh NODE -- COMMAND`."""
     state_dir, _, cluster = options.deployed(config_file, name)
-    chosen = cluster.head if node in (None, "head") else node
-    if chosen not in cluster.nodes:
-        near = config.nearest(chosen, list(cluster.nodes))
-        raise ConfigError([f"no node {shown(chosen)}{near} (nodes: {', '.join(cluster.nodes)})"])
+    chosen = cluster.head if node is None else options.node_named(node, cluster)
     process.require("ssh", "`sudo apt-get install openssh-client`")
     process.replace(ssh.client_command(state_dir, cluster, chosen, [shlex.join(command)] if command else []))
 

@@ -76,6 +76,28 @@ def between(least: float, most: float) -> Callable[[Any, Any], Any]:
     return checked
 
 
+def node_named(name: str, cluster: Cluster, where: str = "", hint: str = "") -> str:
+    """Return the name of a node that the user named; `head` is the head of every cluster.
+
+    Args:
+        name: What the user wrote.
+        cluster: The cluster.
+        where: Start of the message, if there is no such node.
+        hint: Remedy in that case.
+
+    Returns:
+        The node's own name.
+
+    Raises:
+        ConfigError: The cluster has no such node.
+    """
+    node = cluster.head if name == "head" else name
+    if node not in cluster.nodes:
+        near = config.nearest(name, list(cluster.nodes))
+        raise ConfigError([f"{where}no node {shown(name)}{near} (nodes: {', '.join(cluster.nodes)})"], hint)
+    return node
+
+
 def node_names() -> list[str]:
     """List the nodes of the default cluster, for shell completion."""
     record = state.read(state_dir(None, None))

@@ -81,7 +81,7 @@ def test_shell_completes_commands_and_models(words: str, offered: set[str]) -> N
 def test_question_is_agreed_to_by_yes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     options.confirm("run it?", "nothing was started", yes=False)
-    options.confirm("run it?", "nothing was started", yes=True)  # asks nobody
+    options.confirm("run it?", "nothing was started", yes=True)  # without a question
 
 
 @pytest.mark.parametrize("answer", ["n\n", "\n", ""], ids=["no", "default", "end of input"])
