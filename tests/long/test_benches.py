@@ -15,6 +15,9 @@ LINK = ("--rate", "1gbit", "--rounds", "1", "--model", "lenet", "--image-size", 
 # Reasons for which a contestant may be left out: this machine lacks the tool, and no bench can install it.
 LACKING = ("HOROVOD_SOURCE", "no C++ compiler", "tests.images pytorch")
 
+# Pages whose name is not the module's.
+PAGES = {"bench.train": "training", "bench.monitoring_cost": "monitoring"}
+
 
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
@@ -33,7 +36,7 @@ def run(output: Path, argv: list[str], page: str, **variables: str) -> str:
 
 
 def bench(output: Path, name: str, *words: str, **variables: str) -> str:
-    page = {"bench": "bench", "bench.train": "training"}.get(name, name.removeprefix("bench."))
+    page = PAGES.get(name, name.removeprefix("bench."))
     return run(output, [sys.executable, "-m", name, *words], f"{page}.md", **variables)
 
 
