@@ -1,6 +1,7 @@
 """Patches of Horovod's launcher and build (docs/horovod.md)."""
 
 import json
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -21,12 +22,12 @@ HOSTS = Path("/etc/hosts")
 
 
 def run(ranks: int, module: str, *arguments: str, options: Sequence[str] = ()) -> str:
-    """Run a program of ``horovod_checks`` on some ranks of this host, and return its output."""
+    """Run a program of ``horovod_checks`` on some ranks of this host, and return its output, then its errors."""
     launch = ["--gloo", "-np", str(ranks), "-H", f"127.0.0.1:{ranks}", "--disable-cache", *options]
     program = [sys.executable, "-m", f"tests.trainer.horovod_checks.{module}", *arguments]
     result = subprocess.run([launcher.HOROVODRUN, *launch, *program], capture_output=True, text=True, check=False)
     print(result.stdout, result.stderr)
-    return result.stdout
+    return result.stdout + result.stderr
 
 
 def failures(output: str) -> list[str]:
@@ -61,6 +62,13 @@ def test_a_second_initialization_keeps_cycle_time_and_fusion_threshold(
     output = run(2, "second_initialization", options=["--cycle-time-ms", "1", *options])
     assert failures(output) == [""] * 2
     assert output.count(f"Created response of size {4 * sum(second_initialization.GROUP)}") == 2
+
+
+def test_gloo_names_the_rank_that_has_not_submitted_a_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOROVOD_STALL_CHECK_TIME_SECONDS", "1")
+    output = run(2, "late_rank")
+    assert failures(output) == [""] * 2
+    assert re.search(r"Missing ranks:\s.*1: \[.*allreduce", output, re.IGNORECASE), output
 
 
 def test_launcher_replaces_output_that_is_not_utf_8() -> None:

@@ -50,6 +50,8 @@ def resume(
     with progress.step(f"Looking for a checkpoint of {old.id}"), control.head_session(state_dir, cluster) as head:
         settings, index = runs_resume.read(state_dir, head, old)
     resolved = runs_resume.resumed_config(settings, index, old, np, limits, cluster.name)
+    if resolved.max_time and "max_time" not in limits:
+        progress.note(f"the time limit of {old.id} applies again: {resolved.max_time:g} s (--max-time names another)")
     trainer.require_exchange(resolved.model_dump(), cluster, launch)
     run = control.plan(cluster, launch, old.kind, control.check_nodes(state_dir, cluster, digest, launch))
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator import lock, progress
+from orchestrator import lock, progress, state
 from orchestrator.cluster import Cluster
-from orchestrator.config import Config
+from orchestrator.config import Config, stored
 from orchestrator.runs import control, package_overlays, packages, source_code
 from orchestrator.runs.jobs import trainer
 from orchestrator.runs.launchers import choice
@@ -68,6 +68,8 @@ def start_source(
     """Start the command of ``source`` on every rank; the rest is as for :func:`script`."""
     progress.note(f"sending {source}")
     options = choice.choose(config.launch, source)
+    if requirements is None:
+        choice.require_package(options.launcher, stored(state.deployed(state_dir)[0].config))
     overlay = packages.provide(state_dir, cluster, digest, options, requirements) if requirements else None
     nodes = control.check_nodes(state_dir, cluster, digest, options)
     run = trainer.plan(state_dir, cluster, digest, options, "script", nodes)

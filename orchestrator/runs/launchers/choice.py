@@ -1,11 +1,14 @@
 """Choose the launcher of a script."""
 
 from orchestrator import progress
-from orchestrator.config import Launch
-from orchestrator.errors import ConfigError
+from orchestrator.config import Config, Launch
+from orchestrator.errors import ConfigError, command
 from orchestrator.runs.launchers import script_imports
 from orchestrator.runs.launchers.script_imports import Needed
 from orchestrator.runs.script import Source
+
+# The package that a launcher is a part of, and the frameworks whose images have it.
+PACKAGES = {"torchrun": ("torch", ("pytorch", "both")), "ray": ("ray", ("both",))}
 
 
 def choose(options: Launch, source: Source) -> Launch:
@@ -26,6 +29,25 @@ def choose(options: Launch, source: Source) -> Launch:
         problem = "launch.parameter_servers: missing: the script uses ParameterServerStrategy"
         raise ConfigError([problem], "--parameter-servers 1 starts one in addition to the workers")
     return options
+
+
+def require_package(launcher: str, nodes: Config) -> None:
+    """Check that the image of the nodes has the package that ``launcher`` is a part of.
+
+    Args:
+        launcher: Name of the launcher.
+        nodes: Configuration with which the nodes were deployed. An image of the user's own may have any package.
+
+    Raises:
+        ConfigError: The image of this framework has no such package.
+    """
+    package, frameworks = PACKAGES.get(launcher, ("", (nodes.framework,)))
+    if nodes.framework not in frameworks and nodes.image is None and nodes.hosts.trainer == "container":
+        raise ConfigError(
+            [f"launch.launcher: {launcher}: nodes of cluster {nodes.name!r} have {nodes.framework}, not {package}"],
+            f"{command(f'deploy --framework {frameworks[0]}', nodes.name)} changes them;"
+            f" or list {package} in requirements.txt beside the script",
+        )
 
 
 def _best(options: Launch, needed: Needed) -> tuple[str, str]:

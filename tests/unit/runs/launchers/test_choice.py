@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.config import Launch
+from orchestrator.config import Config, Launch
 from orchestrator.errors import ConfigError
 from orchestrator.runs import script
 from orchestrator.runs.launchers import choice
@@ -50,3 +50,29 @@ def test_impossible_parameter_servers_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=words):
         launcher_of(tmp_path, text, **options)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "nodes", "words"),
+    [
+        ("torchrun", {}, "torchrun: nodes of cluster 'default' have tensorflow, not torch"),
+        ("ray", {"framework": "pytorch"}, "ray: nodes of cluster 'default' have pytorch, not ray"),
+    ],
+)
+def test_launchers_that_the_image_lacks_are_refused(launcher: str, nodes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        choice.require_package(launcher, Config(**nodes))
+
+
+@pytest.mark.parametrize(
+    ("launcher", "nodes"),
+    [
+        ("torchrun", {"framework": "pytorch"}),
+        ("ray", {"framework": "both"}),
+        ("ray", {"image": "my/trainer:1"}),
+        ("torchrun", {"hosts": {"trainer": "installed"}}),
+        ("horovod", {}),
+    ],
+)
+def test_launchers_that_the_image_may_have_are_accepted(launcher: str, nodes: dict[str, Any]) -> None:
+    choice.require_package(launcher, Config(**nodes))
