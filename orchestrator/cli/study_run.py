@@ -162,8 +162,12 @@ def _changes(shrink: bool, rounds: int | None, data: Iterable[str]) -> dict[str,
 
 
 def _changed(study: Study, changes: dict[str, Any]) -> Study:
-    """Return the study with the changes of the command line; --rounds also applies to shrunk studies."""
-    changes = {**changes, "data": {**study.data, **changes["data"]}}
+    """Return the study with the changes of the command line; --rounds also applies to shrunk studies.
+
+    Relative paths of data are those of the directory in which the study starts, also when it is resumed from another.
+    """
+    named = {name: expanded("data", path).absolute() for name, path in study.data.items()}
+    changes = {**changes, "data": {**named, **changes["data"]}}
     if "repetitions" in changes:
         changes["shrink"] = study.shrink.model_copy(update={"repetitions": None})
     changed = study.model_copy(update=changes)

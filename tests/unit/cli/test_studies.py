@@ -263,3 +263,12 @@ def test_complete_study_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     journal.create(tmp_path / "tiny-study", study())
     monkeypatch.setattr(study_runner, "run", lambda *_: Sitting([], 1.0, {}))
     study_run._run(Config(), tmp_path / "tiny-study", True, False)
+
+
+def test_relative_data_of_a_study_file_is_that_of_its_first_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tiny = study(data={"mnist": "mnist"})
+    assert study_run._changed(tiny, {"data": {}}).data == {"mnist": tmp_path / "mnist"}
+    assert study_run._changed(tiny, {"data": {"mnist": Path("/other")}}).data == {"mnist": Path("/other")}
