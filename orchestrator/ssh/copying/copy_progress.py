@@ -54,10 +54,22 @@ class Progress:
     def count(self, size: int) -> None:
         """Count ``size`` bytes that cross the connection."""
         self.copied.sent += size
+        self._show()
+
+    def complete(self, name: str) -> None:
+        """Note that the file ``name`` is in place."""
+        self.done.add(name)
+        self._show()
+
+    def _show(self) -> None:
         if time.monotonic() - self.shown < SHOW_SECONDS:
             return
         self.shown = time.monotonic()
-        self.detail(f"{self.copied.sent >> 20:,} of {self.copied.bytes >> 20:,} MiB")
+        size, count = self.copied.bytes, self.copied.files
+        texts = [f"{self.copied.sent >> 20:,} of {size >> 20:,} MiB"] if size >> 20 or count < 2 else []
+        if count > 1:
+            texts.append(f"{len(self.done):,} of {count:,} files")
+        self.detail(", ".join(texts))
 
 
 def persist(

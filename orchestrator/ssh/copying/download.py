@@ -85,7 +85,7 @@ class _Download:
                 self.progress.copied.same += 1
             else:
                 self._receive(name, entry, target)
-            self.progress.done.add(name)
+            self.progress.complete(name)
         for name, mode in tree.directories.items():
             self._directory(name).chmod(mode | 0o700)
 

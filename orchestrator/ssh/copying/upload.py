@@ -86,7 +86,7 @@ class _Upload:
                 self.progress.copied.same += 1
             else:
                 self._send(name, entry, parts[name], statuses.get(parts[name], ABSENT).size)
-            self.progress.done.add(name)
+            self.progress.complete(name)
         node_files.set_modes(self.session, self.directories)
 
     def _require(self, files: Mapping[str, Entry], parts: Mapping[str, str], statuses: Mapping[str, Status]) -> None:

@@ -119,6 +119,18 @@ def test_interrupted_copy_keeps_its_part_for_the_next(both: tuple[Copier, Path, 
     assert contents(target) == {"copy": (0o640, (source / "data").read_bytes())}
 
 
+def test_progress_counts_files_if_there_are_several(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    for name in "abc":
+        write(source / "tree" / name, b"" if name == "a" else b"x")
+    shown = list[str]()
+    through(copier, *paths(copier, source / "tree", target), detail=shown.append)
+    assert list(dict.fromkeys(shown))[-3:] == ["1 of 3 files", "2 of 3 files", "3 of 3 files"]
+    write(source / "tree" / "big", os.urandom(2 << 20))
+    through(copier, *paths(copier, source / "tree", target), detail=shown.append)
+    assert shown[-1] == "2 of 2 MiB, 4 of 4 files"
+
+
 @pytest.mark.parametrize("damage", ["source", "part"])
 def test_changed_source_or_damaged_part_starts_over(both: tuple[Copier, Path, Path], damage: str) -> None:
     copier, source, target = both
