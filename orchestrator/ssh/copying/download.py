@@ -1,10 +1,11 @@
 """Copy files of a node to this machine. The node may be compromised: it never writes outside the target."""
 
+import contextlib
 import hashlib
 import os
 import posixpath
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -75,8 +76,6 @@ class _Download:
         """Copy the files of ``tree`` that are not in place yet. Raises OSError for a local file."""
         files = {name: entry for name, entry in tree.files.items() if name not in self.progress.done}
         self._require_space(files)
-        for name in tree.directories:
-            self._directory(name).mkdir(parents=True, exist_ok=True)
         for name, entry in files.items():
             target = self._directory(name.rpartition("/")[0]) / name.rpartition("/")[2] if name else self.root
             if target.is_dir() and not target.is_symlink():
@@ -87,7 +86,9 @@ class _Download:
                 self._receive(name, entry, target)
             self.progress.complete(name)
         for name, mode in tree.directories.items():
-            self._directory(name).chmod(mode | 0o700)
+            directory = self._directory(name)
+            directory.mkdir(parents=True, exist_ok=True)
+            directory.chmod(mode | 0o700)
 
     def _directory(self, name: str) -> Path:
         """Return the local directory ``name``. Raises ConfigError if a link here leads out of the target."""
@@ -106,8 +107,14 @@ class _Download:
 
     def _receive(self, name: str, entry: Entry, target: Path) -> None:
         path = posixpath.join(self.source, name) if name else self.source
-        target.parent.mkdir(parents=True, exist_ok=True)
         part = Path(part_of(str(target), entry))
+        with _removed_if_empty(part):
+            self._receive_part(path, entry, part, target)
+            os.utime(part, ns=(entry.modified, entry.modified))
+            part.replace(target)
+
+    def _receive_part(self, path: str, entry: Entry, part: Path, target: Path) -> None:
+        """Receive what is missing of ``part`` and compare it. Raises ConfigError if it differs from the node's file."""
         with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "r+b") as file:
             begin, digest = self._verified(path, file, entry)
             if not begin:
@@ -119,8 +126,6 @@ class _Download:
         if remote != digest.hexdigest():
             part.unlink()
             raise ConfigError([f"{self.session.node}:{path}: arrived damaged, or changed meanwhile"], "copy it again")
-        os.utime(part, ns=(entry.modified, entry.modified))
-        part.replace(target)
 
     def _verified(self, path: str, file: BinaryIO, entry: Entry) -> "tuple[int, hashlib._Hash]":
         """Return the size and the SHA-256 of the partial file; the size is 0 if its bytes differ from the node's."""
@@ -145,6 +150,22 @@ class _Download:
         except CommandFailed as error:
             raise ConfigError([f"{self.session.node}:{path}: {' '.join(error.tail) or error.message}"]) from error
         return end.decode(errors="replace").strip()
+
+
+@contextlib.contextmanager
+def _removed_if_empty(part: Path) -> Iterator[None]:
+    """Make the directory of ``part``; after a failure, remove an empty ``part`` and the directories made for it."""
+    made = [path for path in part.parents if not path.exists()]
+    try:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):  # a directory that is not empty stays
+            if part.is_file() and not part.is_symlink() and not _size(part):
+                part.unlink()
+            for path in made:
+                path.rmdir()
+        raise
 
 
 def _is_same(target: Path, entry: Entry) -> bool:

@@ -1,7 +1,9 @@
 """Copies between this machine and a node simulated by its shell: complete, resumed, never outside the target."""
 
 import os
+import signal
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -243,3 +245,32 @@ def test_node_that_sends_more_or_other_data_leaves_no_file(tmp_path: Path, sent:
     with pytest.raises(kind):
         through(download, "/x", str(tmp_path / "here"), answer)
     assert not (tmp_path / "here").exists()
+
+
+@pytest.mark.parametrize("name", ["tree", "tree/sub/file"])
+def test_download_that_fails_before_the_first_byte_leaves_nothing(tmp_path: Path, node: Path, name: str) -> None:
+    file = write(node / "tree" / "sub" / "file", b"x")
+
+    def answer(command: str) -> None:
+        if "tail" in command:
+            file.unlink()
+
+    (tmp_path / "here").mkdir()
+    with pytest.raises(ConfigError, match="No such file or directory"):
+        through(download, str(node / name), str(tmp_path / "here" / "new" / "copy"), answer)
+    assert list((tmp_path / "here").iterdir()) == []
+
+
+def test_download_interrupted_before_the_first_byte_leaves_nothing(tmp_path: Path, node: Path) -> None:
+    write(node / "file", b"x")
+
+    def answer(command: str) -> bytes | None:
+        if "tail" in command:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            threading.Event().wait(1)
+        return None
+
+    (tmp_path / "here").mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        through(download, str(node / "file"), str(tmp_path / "here"), answer)
+    assert list((tmp_path / "here").iterdir()) == []
