@@ -12,6 +12,7 @@ from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError
+from orchestrator.ssh.copying.copy_progress import Progress
 from orchestrator.ssh.copying.download import download
 from orchestrator.ssh.copying.upload import upload
 
@@ -41,14 +42,16 @@ def cp(
     target_node, target_path = _split_location(target, cluster)
     if (source_node is None) == (target_node is None):
         _refuse(source, target, source_node is None)
+    copying = Progress()
     try:
         with progress.step(f"Copying {source} to {target}") as step:
+            copying.detail = step.detail
             if target_node:
-                copied = upload(state_dir, cluster, Path(source_path), target_node, target_path, step.detail)
+                copied = upload(state_dir, cluster, Path(source_path), target_node, target_path, copying)
             else:
-                copied = download(state_dir, cluster, source_node or "", source_path, target_path, step.detail)
+                copied = download(state_dir, cluster, source_node or "", source_path, target_path, copying)
     except KeyboardInterrupt:
-        progress.note("the copied part stays in a file .NAME….part next to the target; the same command continues it")
+        progress.note(copying.kept())
         raise
     for path, reason in copied.left_out.items():
         progress.note(f"not copied: {path}: {reason}")

@@ -39,11 +39,20 @@ class Copied:
 
 @dataclass
 class Progress:
-    """State of a copy that continues after its connection broke: ``done`` has the files that are in place."""
+    """State of a copy that continues after its connection broke.
 
-    detail: Callable[[str], None]
+    Attributes:
+        detail: Called with a line of progress.
+        copied: The result so far.
+        done: Files that are in place.
+        unfinished: Bytes sent this time of a file that is not in place yet.
+        shown: When the last line of progress was shown.
+    """
+
+    detail: Callable[[str], None] = lambda _: None
     copied: Copied = field(default_factory=Copied)
     done: set[str] = field(default_factory=set)
+    unfinished: int = 0
     shown: float = 0.0
 
     def begin(self, tree: Tree, target: str) -> None:
@@ -54,12 +63,21 @@ class Progress:
     def count(self, size: int) -> None:
         """Count ``size`` bytes that cross the connection."""
         self.copied.sent += size
+        self.unfinished += size
         self._show()
 
     def complete(self, name: str) -> None:
         """Note that the file ``name`` is in place."""
         self.done.add(name)
+        self.unfinished = 0
         self._show()
+
+    def kept(self) -> str:
+        """Return what an interrupted copy leaves for the next command; "" if nothing."""
+        files = f"{len(self.done):,} of {self.copied.files:,} files are in place" if self.done else ""
+        part = "the copied part stays in a file .NAME….part next to the target" if self.unfinished else ""
+        kept = [text for text in (files, part) if text]
+        return "; ".join([*kept, "the same command continues"]) if kept else ""
 
     def _show(self) -> None:
         if time.monotonic() - self.shown < SHOW_SECONDS:

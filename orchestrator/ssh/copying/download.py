@@ -5,7 +5,7 @@ import hashlib
 import os
 import posixpath
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,9 +21,7 @@ DIGEST_LINE = len(hashlib.sha256().hexdigest()) + len("\n")
 SEND = f'{SUM}tail -c "+$(($1 + 1))" -- "$0" | head -c "$2" && sum < "$0"'
 
 
-def download(
-    state_dir: StateDir, cluster: Cluster, node: str, source: str, target: str, detail: Callable[[str], None]
-) -> Copied:
+def download(state_dir: StateDir, cluster: Cluster, node: str, source: str, target: str, progress: Progress) -> Copied:
     """Copy a file or a directory of a node to this machine.
 
     Args:
@@ -32,7 +30,7 @@ def download(
         node: Name of the node.
         source: Path on the node.
         target: Path of the copy; the copy is below it if it is a directory or ends in a slash.
-        detail: Called with a line of progress.
+        progress: State of the copy; after an interrupt it has what is kept.
 
     Returns:
         What was copied.
@@ -42,7 +40,7 @@ def download(
         ContractError: The node sends something else.
         NodesFailed: The node does not answer.
     """
-    progress, trees = Progress(detail), list[Tree]()
+    trees = list[Tree]()
     below = target.endswith("/") or Path(target).is_dir()
     root = Path(target, _name(source)) if below else Path(target)
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from io import BufferedReader
 from pathlib import Path
 
@@ -29,9 +29,7 @@ chmod "$3" -- "$1" && touch -d "@$4" -- "$1" && mv -fT -- "$1" "$5"
 """
 
 
-def upload(
-    state_dir: StateDir, cluster: Cluster, source: Path, node: str, target: str, detail: Callable[[str], None]
-) -> Copied:
+def upload(state_dir: StateDir, cluster: Cluster, source: Path, node: str, target: str, progress: Progress) -> Copied:
     """Copy a file or a directory to a node.
 
     Args:
@@ -40,7 +38,7 @@ def upload(
         source: File or directory of this machine.
         node: Name of the node.
         target: Path of the copy; the copy is below it if it is a directory or ends in a slash.
-        detail: Called with a line of progress.
+        progress: State of the copy; after an interrupt it has what is kept.
 
     Returns:
         What was copied.
@@ -49,7 +47,7 @@ def upload(
         ConfigError: A path cannot be used, or there is no room on the node.
         NodesFailed: The node does not answer.
     """
-    tree, progress = of_path(source), Progress(detail)
+    tree = of_path(source)
     name = source.absolute().name if source.name not in ("", "..") else source.resolve().name
 
     def work(session: Session) -> None:
@@ -112,19 +110,24 @@ class _Upload:
             pieces = self._pieces(file, path, digest, entry.size - begin)
             small = list(pieces) if entry.size - begin <= PIECE else []
             if not small:
-                self._write(path, ["sh", "-c", stale + WRITE, str(begin), part, "", *words], pieces)
+                self._write(path, ["sh", "-c", stale + WRITE, str(begin), part, "", *words], self._counted(pieces))
             script = (stale + WRITE if small else "") + FINISH
             argv = ["sh", "-c", script, str(begin), part, digest.hexdigest(), *words]
             self._write(path, argv, small, patience(entry.size))
+            self.progress.count(sum(map(len, small)))
 
     def _pieces(self, file: Readable, path: Path, digest: "hashlib._Hash", remaining: int) -> Iterator[bytes]:
         while remaining and (piece := file.read(min(PIECE, remaining))):
             digest.update(piece)
             remaining -= len(piece)
-            self.progress.count(len(piece))
             yield piece
         if remaining:
             raise ConfigError([f"{path}: became shorter while it was copied"], "copy it again")
+
+    def _counted(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            yield piece
+            self.progress.count(len(piece))  # sent: the next piece is asked for
 
     def _write(self, path: Path, argv: list[str], pieces: Iterable[bytes], seconds: float = ANSWER_SECONDS) -> None:
         try:

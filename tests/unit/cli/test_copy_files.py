@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.cli import copy_files
+from orchestrator.ssh.copying.copy_progress import Progress
 from tests import builders
 from tests.unit.conftest import Cli
 
@@ -39,3 +41,19 @@ def test_local_file_named_like_a_node_is_explained(cli: Cli, tmp_path: Path) -> 
     finished = cli("cp", "data:1", "head:b")
     assert finished.returncode == 2
     assert "write a file on this machine as ./data:1" in finished.stderr
+
+
+@pytest.mark.parametrize(("sent", "said"), [(0, False), (1, True)])
+def test_interrupted_copy_says_that_it_continues_only_if_it_sent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], sent: int, said: bool
+) -> None:
+    def interrupted(*arguments: object) -> None:
+        copying = arguments[-1]
+        assert isinstance(copying, Progress)
+        copying.count(sent)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(copy_files, "download", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        copy_files.cp("head:a", "b")
+    assert ("the same command continues" in capsys.readouterr().err) == said

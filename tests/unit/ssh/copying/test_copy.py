@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator.errors import ConfigError, ContractError, NodesFailed
 from orchestrator.ssh.copying import copy_progress
-from orchestrator.ssh.copying.copy_progress import Copied
+from orchestrator.ssh.copying.copy_progress import Copied, Progress
 from orchestrator.ssh.copying.download import download
 from orchestrator.ssh.copying.upload import upload
 from tests.stand_ins import cutting_relay, ssh_stand_in
@@ -41,7 +41,7 @@ def through(
     target: object,
     answer: Answer = ssh_stand_in.honest,
     cuts: tuple[int, ...] = (),
-    detail: Callable[[str], None] = lambda _: None,
+    progress: Progress | None = None,
 ) -> Copied:
     """Copy over connections that break after ``cuts`` bytes."""
     with (
@@ -49,8 +49,8 @@ def through(
         cutting_relay.relay_to(port, list(cuts)) as (near, connections),
     ):
         target_node = ssh_stand_in.deployed(near, host_key)
-        up = (*target_node, source, "demo-head", target)
-        copied = copier(*(up if copier is upload else (*target_node, "demo-head", source, target)), detail)
+        sides = (source, "demo-head", target) if copier is upload else ("demo-head", source, target)
+        copied = copier(*target_node, *sides, progress or Progress())
         assert connections.connections > len(cuts)
         return copied
 
@@ -65,6 +65,12 @@ def write(path: Path, content: bytes, mode: int = 0o640) -> Path:
 def contents(directory: Path) -> dict[str, tuple[int, bytes]]:
     files = (path for path in sorted(directory.rglob("*")) if path.is_file())
     return {str(path.relative_to(directory)): (stat.S_IMODE(path.stat().st_mode), path.read_bytes()) for path in files}
+
+
+def interrupt_main_thread() -> None:
+    """Interrupt the copy as Ctrl-C does, and give it time to end."""
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    threading.Event().wait(0.5)
 
 
 @pytest.fixture(params=["up", "down"])
@@ -114,11 +120,44 @@ def test_interrupted_copy_keeps_its_part_for_the_next(both: tuple[Copier, Path, 
         if int(text.split(maxsplit=1)[0]) > SIZE >> 21:
             raise KeyboardInterrupt
 
+    progress = Progress(interrupt)
     with pytest.raises(KeyboardInterrupt):
-        through(copier, *paths(copier, source / "data", target / "copy"), detail=interrupt)
+        through(copier, *paths(copier, source / "data", target / "copy"), progress=progress)
+    part = "the copied part stays in a file .NAME….part next to the target"
+    assert progress.kept() == f"{part}; the same command continues"
     assert [path.name[:6] for path in target.iterdir()] == [".copy."]
     assert through(copier, *paths(copier, source / "data", target / "copy")).sent < SIZE
     assert contents(target) == {"copy": (0o640, (source / "data").read_bytes())}
+
+
+def test_interrupted_copy_of_small_files_says_how_many_are_kept(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    for name in "abc":
+        write(source / "tree" / name, b"x")
+
+    def interrupt(text: str) -> None:
+        if text.startswith("1 of"):
+            raise KeyboardInterrupt
+
+    progress = Progress(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        through(copier, *paths(copier, source / "tree", target), progress=progress)
+    assert progress.kept() == "1 of 3 files are in place; the same command continues"
+    assert list(contents(target)) == ["tree/a"]
+
+
+def test_copy_interrupted_before_the_first_file_says_nothing(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    write(source / "data", b"x")
+
+    def answer(command: str) -> None:
+        if "sum" in command:
+            interrupt_main_thread()
+
+    progress = Progress()
+    with pytest.raises(KeyboardInterrupt):
+        through(copier, *paths(copier, source / "data", target / "copy"), answer, progress=progress)
+    assert progress.kept() == ""
 
 
 def test_progress_counts_files_if_there_are_several(both: tuple[Copier, Path, Path]) -> None:
@@ -126,10 +165,10 @@ def test_progress_counts_files_if_there_are_several(both: tuple[Copier, Path, Pa
     for name in "abc":
         write(source / "tree" / name, b"" if name == "a" else b"x")
     shown = list[str]()
-    through(copier, *paths(copier, source / "tree", target), detail=shown.append)
+    through(copier, *paths(copier, source / "tree", target), progress=Progress(shown.append))
     assert list(dict.fromkeys(shown))[-3:] == ["1 of 3 files", "2 of 3 files", "3 of 3 files"]
     write(source / "tree" / "big", os.urandom(2 << 20))
-    through(copier, *paths(copier, source / "tree", target), detail=shown.append)
+    through(copier, *paths(copier, source / "tree", target), progress=Progress(shown.append))
     assert shown[-1] == "2 of 2 MiB, 4 of 4 files"
 
 
@@ -264,11 +303,9 @@ def test_download_that_fails_before_the_first_byte_leaves_nothing(tmp_path: Path
 def test_download_interrupted_before_the_first_byte_leaves_nothing(tmp_path: Path, node: Path) -> None:
     write(node / "file", b"x")
 
-    def answer(command: str) -> bytes | None:
+    def answer(command: str) -> None:
         if "tail" in command:
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-            threading.Event().wait(1)
-        return None
+            interrupt_main_thread()
 
     (tmp_path / "here").mkdir()
     with pytest.raises(KeyboardInterrupt):
