@@ -13,7 +13,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, ConfigError
 from orchestrator.ssh.copying.copy_progress import Copied, Progress, persist
 from orchestrator.ssh.copying.parts import SUM, hashed, part_of, patience, remote_digest, require_space
-from orchestrator.ssh.copying.tree import SECOND, Entry, Tree, on_node
+from orchestrator.ssh.copying.tree import SECOND, Entry, Tree, on_node, require_stored
 from orchestrator.ssh.session import Session
 from orchestrator.state import StateDir
 
@@ -47,6 +47,8 @@ def download(state_dir: StateDir, cluster: Cluster, node: str, source: str, targ
     def work(session: Session) -> None:
         if not trees:
             trees.append(on_node(session, source))
+            shell = f"orchestrator ssh --cluster {cluster.name} {node} -- "
+            require_stored(trees[0], source, f"{node}:{source}", shell)
             progress.begin(trees[0], str(root))
         try:
             _Download(session, source, root, progress).copy(trees[0])

@@ -4,6 +4,8 @@ A node may be compromised: names that it lists never lead out of a directory.
 """
 
 import os
+import posixpath
+import shlex
 import stat
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -17,6 +19,7 @@ from orchestrator.ssh.session import Session
 
 KINDS = {stat.S_IFDIR: "d", stat.S_IFREG: "f", stat.S_IFLNK: "l"}
 SECOND = 10**9  # nanoseconds
+KERNEL = ("/proc/", "/sys/")
 # Type, mode, size, time and name of each entry, and the place to which a link leads; the tree's own place first.
 LIST = """
 readlink -zm -- "$0" && find -H "$0" -printf '%y\\0%m\\0%s\\0%T@\\0%P\\0' -type l -exec readlink -zm -- {} \\;
@@ -36,11 +39,31 @@ class Entry:
 
 @dataclass
 class Tree:
-    """Files and modes of directories by relative name, "" for the tree itself; the reason for each that is left out."""
+    """Files and modes of directories by relative name, "" for the tree itself; the reason for each that is left out.
 
+    ``root`` is its absolute path, without links.
+    """
+
+    root: str
     files: dict[str, Entry] = field(default_factory=dict)
     directories: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+
+
+def require_stored(tree: Tree, path: str, where: str, shell: str = "") -> None:
+    """Raise ConfigError for files in /proc and /sys: the sizes that the kernel gives are not those of their content.
+
+    Args:
+        tree: The tree.
+        path: Its path as the user gave it.
+        where: The tree in the error.
+        shell: Command that runs the remedy on the machine of the tree; empty for this machine.
+    """
+    if f"{tree.root}/".startswith(KERNEL):
+        file = path if "" in tree.files else posixpath.join(path, "FILE")
+        command = f"{shell}cat {shlex.quote(file)} > {shlex.quote(posixpath.basename(file))}"
+        problem = "the kernel makes its content when it is read, so its size is unknown"
+        raise ConfigError([f"{where}: {problem}"], f"write it into a file: `{command}`")
 
 
 def of_path(path: Path) -> Tree:
@@ -133,7 +156,7 @@ class _Walk:
     """Walk over ``entries`` that follows links."""
 
     def __init__(self, entries: Mapping[str, Entry], root: str) -> None:
-        self.entries, self.root, self.tree = entries, root, Tree()
+        self.entries, self.root, self.tree = entries, root, Tree(root)
         self.children = defaultdict[str, list[str]](list)
         for name in sorted(filter(None, entries)):
             self.children[name.rpartition("/")[0]].append(name)

@@ -13,7 +13,7 @@ from orchestrator.ssh.copying import node_files
 from orchestrator.ssh.copying.copy_progress import Copied, Progress, persist
 from orchestrator.ssh.copying.node_files import ABSENT, Status
 from orchestrator.ssh.copying.parts import PIECE, SUM, hashed, part_of, patience, remote_digest, require_space
-from orchestrator.ssh.copying.tree import SECOND, Entry, Tree, of_path
+from orchestrator.ssh.copying.tree import SECOND, Entry, Tree, of_path, require_stored
 from orchestrator.ssh.receive import Readable
 from orchestrator.ssh.session import ANSWER_SECONDS, Session
 from orchestrator.state import StateDir
@@ -48,6 +48,7 @@ def upload(state_dir: StateDir, cluster: Cluster, source: Path, node: str, targe
         NodesFailed: The node does not answer.
     """
     tree = of_path(source)
+    require_stored(tree, str(source), str(source))
     name = source.absolute().name if source.name not in ("", "..") else source.resolve().name
 
     def work(session: Session) -> None:

@@ -231,6 +231,26 @@ def test_unusable_paths_are_refused(both: tuple[Copier, Path, Path]) -> None:
         through(copier, *paths(copier, source / "none", target))
 
 
+@pytest.mark.parametrize(
+    ("path", "remedy"),
+    [
+        ("/proc/cpuinfo", "cat /proc/cpuinfo > cpuinfo`"),
+        ("/sys/kernel/mm", "cat /sys/kernel/mm/FILE > FILE`"),
+        ("link", "/link > link`"),
+    ],
+)
+def test_files_of_the_kernel_are_refused_with_a_command_that_reads_them(
+    both: tuple[Copier, Path, Path], path: str, remedy: str
+) -> None:
+    copier, source, target = both
+    (source / "link").symlink_to("/proc/cpuinfo")
+    with pytest.raises(ConfigError, match="the kernel makes its content when it is read") as caught:
+        through(copier, *paths(copier, source / path, target))
+    assert caught.value.hint.endswith(remedy)
+    assert ("`orchestrator ssh --cluster demo demo-head -- cat" in caught.value.hint) == (copier is download)
+    assert list(target.iterdir()) == []
+
+
 def test_files_that_do_not_fit_are_refused_before_sending(
     both: tuple[Copier, Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
