@@ -2,6 +2,8 @@
 
 A process that escaped from the rank may keep the rank's output open for ever. It then holds the relay's pipe and not
 the launcher's, which closes when the wrapper ends. If the launcher does not tag the lines of its ranks, the relay does.
+
+It ends a line whose end does not come soon: the next text in the run's log may be another rank's.
 """
 
 import contextlib
@@ -13,7 +15,7 @@ import threading
 import time
 
 DRAIN_SECONDS = 5.0
-PAUSE_SECONDS = 0.1  # an incomplete line is passed on after that
+PAUSE_SECONDS = 1.0  # an incomplete line is ended and passed on after that
 PIECE = 1 << 16  # bytes: capacity of a pipe
 LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
@@ -56,32 +58,53 @@ def _copy(source: int, target: int, tag: bytes) -> None:
 
     Python prints a line and its end separately: passed on like that, lines of several ranks would run into each other.
     """
-    rest, write = b"", _Writer(target, tag).write
+    writer = _Writer(target, tag)
     with contextlib.suppress(BrokenPipeError), os.fdopen(source, "rb", buffering=0):
         while True:
-            if rest and not select.select([source], [], [], PAUSE_SECONDS)[0]:
-                write(rest)
-                rest = b""
+            if writer.is_within_line() and not select.select([source], [], [], PAUSE_SECONDS)[0]:
+                writer.end_line(writer.last_end)
             piece = os.read(source, PIECE)
-            end = max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1 or (len(piece) if len(rest) > PIECE else 0)
-            write(rest + piece[:end] if end or not piece else b"")
-            rest = piece[end:] if end else rest + piece
             if not piece:
-                return
+                return writer.end_line(b"\n")
+            writer.add(piece)
 
 
 class _Writer:
-    """Writer to ``target`` that puts ``tag`` before every line."""
+    """Writer of whole lines to ``target``, with ``tag`` before each.
+
+    Attributes:
+        last_end: End of the last line: a line without an end gets the same, as progress bars need it.
+    """
 
     def __init__(self, target: int, tag: bytes) -> None:
-        self.target, self.tag, self.within_line = target, tag, False
+        self.target, self.tag, self.last_end = target, tag, b"\n"
+        self.rest, self.partly_written = b"", False
 
-    def write(self, piece: bytes) -> None:
-        """Write ``piece``, which may end within a line."""
-        for part in LINE.findall(piece) if self.tag else [piece]:
-            tag = b"" if self.within_line else self.tag
-            _write_all(self.target, tag + part)
-            self.within_line = not part.endswith((b"\n", b"\r"))
+    def is_within_line(self) -> bool:
+        """Tell whether the end of a line is still to come."""
+        return bool(self.rest) or self.partly_written
+
+    def add(self, piece: bytes) -> None:
+        """Write the lines that ``piece`` completes, and the begin of one that is longer than PIECE."""
+        text = self.rest + piece
+        carriage_return, newline = text.rfind(b"\r"), text.rfind(b"\n")
+        end = max(carriage_return, newline) + 1
+        if end:
+            self.last_end = b"\r" if carriage_return > newline else b"\n"
+        elif len(text) > PIECE:
+            end = len(text)
+        self.rest = text[end:]
+        self._write(text[:end])
+
+    def end_line(self, end: bytes) -> None:
+        """Write what is left of a line, with ``end``."""
+        if self.is_within_line():
+            self.add(end)
+
+    def _write(self, text: bytes) -> None:
+        for part in LINE.findall(text) if self.tag else filter(None, [text]):
+            _write_all(self.target, part if self.partly_written else self.tag + part)
+            self.partly_written = not part.endswith((b"\n", b"\r"))
 
 
 def _write_all(target: int, piece: bytes) -> None:

@@ -1,9 +1,7 @@
-"""Record, exit code and output of a rank in its wrapper."""
+"""Record and exit code of a rank in its wrapper."""
 
-import os
 import signal
 import socket
-import sys
 import time
 from pathlib import Path
 
@@ -83,28 +81,6 @@ def test_unexecutable_program_exits_like_in_a_shell(
         exit_code,
         False,
     )
-
-
-def test_output_is_relayed_at_once(start: Start, run_directory: Path) -> None:
-    child = wrapped_rank.python(
-        start, run_directory, "import time; print('working', end='\\r', flush=True); time.sleep(60)"
-    )
-    assert child.stdout is not None
-    assert os.read(child.stdout.fileno(), 100) == b"working\r"
-
-
-def test_lines_are_relayed_whole_and_partial_lines_after_a_pause(start: Start, run_directory: Path) -> None:
-    code = "import sys, time; w = sys.stdout.write; f = sys.stdout.flush\n"
-    code += "w('one'); f(); w(' line\\n'); f(); time.sleep(1); w('half'); f(); time.sleep(60)"
-    child = wrapped_rank.python(start, run_directory, code)
-    assert child.stdout is not None
-    assert [os.read(child.stdout.fileno(), 100) for _ in range(2)] == [b"one line\n", b"half"]
-
-
-def test_output_streams_are_relayed_separately(run_directory: Path) -> None:
-    code = "import sys; print('x' * 3_000_000, file=sys.stderr); print('y' * 3_000_000)"
-    printed = wrapped_rank.finished(run_directory, sys.executable, "-c", code)
-    assert (printed.stdout, printed.stderr) == ("y" * 3_000_000 + "\n", "x" * 3_000_000 + "\n")
 
 
 def test_rank_that_exits_with_143_is_not_terminated(start: Start, run_directory: Path) -> None:
