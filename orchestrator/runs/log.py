@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from orchestrator.schema import LOG_TAG, MPI_TAG
+from orchestrator.schema import LOG_TAG
+from orchestrator.schema.log_lines import LONGEST, Lines
 
-LONGEST = 1 << 16  # characters of a line; the rest becomes the next line
 LINE_END = re.compile(r"[\r\n]")
 # TensorFlow 2.21 writes these lines at every start, at any log level. The log file keeps them.
 CHATTER = re.compile(
@@ -28,12 +28,21 @@ class Line:
 def lines(pieces: Iterable[bytes]) -> Iterator[Line]:
     """Split a log that comes in ``pieces`` into lines; lines of ranks other than 0 start with the rank's number."""
     in_traceback = False
-    for text, lasting in _split(pieces):
+    for text, lasting in _whole(_split(pieces)):
         tag = LOG_TAG.match(text)
-        words = MPI_TAG.sub("", text[tag.end() :]) if tag else text
+        words = text[tag.end() :] if tag else text
         in_traceback = not tag and (in_traceback or words == LAUNCHER_TRACEBACK)
         if words.strip() and not in_traceback and not CHATTER.search(words):
             yield Line(f"[rank {tag[1]}] {words}" if tag and tag[1] != "0" else words, lasting)
+
+
+def _whole(parts: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, bool]]:
+    whole = Lines()
+    for text, lasting in parts:
+        for line in whole.add(text):
+            yield line, lasting
+    for line in whole.rest():
+        yield line, True
 
 
 def _split(pieces: Iterable[bytes]) -> Iterator[tuple[str, bool]]:

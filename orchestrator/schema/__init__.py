@@ -50,7 +50,6 @@ from orchestrator.schema.results import (
 from orchestrator.schema.runs import (
     KILLED,
     LOG_TAG,
-    MPI_TAG,
     TERMINATED,
     CheckMessage,
     CheckRank,
@@ -83,7 +82,6 @@ __all__ = [
     "LOCAL_DATA",
     "LOG_TAG",
     "MANIFEST",
-    "MPI_TAG",
     "SMALL_IMAGE",
     "TERMINATED",
     "Address",

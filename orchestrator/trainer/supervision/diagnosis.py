@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.schema import KILLED, LOG_TAG, MPI_TAG, TERMINATED, Failure, RunStatus, State
+from orchestrator.schema import KILLED, LOG_TAG, TERMINATED, Failure, RunStatus, State, log_lines
 from orchestrator.trainer.supervision.rank_record import ENDED_BY_LAUNCHER, RankRecord, read_all
 
 LAST_LINES = 30
@@ -71,7 +71,7 @@ def write(run_directory: Path, started: float, ended: LauncherEnd) -> int:
 def _failure(run_directory: Path, records: Sequence[RankRecord], ended: LauncherEnd) -> Failure:
     if ended.late and not ended.gone:
         return Failure(reason="start", host=socket.gethostname(), lines=[ended.late])
-    log = (run_directory / "log").read_text(errors="replace").splitlines()
+    log = log_lines.whole((run_directory / "log").read_text(errors="replace").splitlines())
     return of_ray(first_failure(records, log, ended.gone), log)
 
 
@@ -117,6 +117,6 @@ def of_ray(failure: Failure, log: Sequence[str]) -> Failure:
 
 
 def lines_of(log: Sequence[str], rank: int) -> list[str]:
-    """Return the last lines that ``rank`` wrote, from a log whose lines horovodrun tags ``[rank]<stream>:``."""
+    """Return the last lines that ``rank`` wrote, from a log whose lines the launcher tags: ``[rank]<stream>:``."""
     tags = ((LOG_TAG.match(line), line) for line in log)
-    return [MPI_TAG.sub("", line[tag.end() :]) for tag, line in tags if tag and int(tag[1]) == rank][-LAST_LINES:]
+    return [line[tag.end() :] for tag, line in tags if tag and int(tag[1]) == rank][-LAST_LINES:]

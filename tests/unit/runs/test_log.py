@@ -4,6 +4,7 @@ import pytest
 
 from orchestrator.runs import log as runs_log
 from orchestrator.runs.log import Line
+from orchestrator.schema.log_lines import LONGEST
 
 
 def shown(*pieces: bytes) -> list[str]:
@@ -24,6 +25,20 @@ def shown(*pieces: bytes) -> list[str]:
 )
 def test_rank_0_has_no_prefix_and_others_have_their_number(written: bytes, text: str) -> None:
     assert shown(written) == [text]
+
+
+def test_pieces_of_lines_that_mpirun_mixed_are_put_together() -> None:
+    log = (
+        b"[1,0]<stdout>:zero [1,1]<stdout>:one\n[1,1]<stdout>:next [1,0]<stdout>:and [1,0]<stderr>:a warning\n"
+        b"[1,0]<stdout>:end\n[1,1]<stdout>:line\n[1,1]<stdout>:no [1,0]<stdout>:last\n"
+    )
+    assert shown(log) == ["[rank 1] one", "a warning", "zero and end", "[rank 1] next line", "last", "[rank 1] no "]
+
+
+def test_mixed_line_without_end_is_shown_in_parts() -> None:
+    piece = "x" * (LONGEST // 2)
+    log = f"[1,1]<stdout>:{piece}[1,0]<stdout>:zero\n".encode() * 3
+    assert shown(log) == ["zero", "zero", f"[rank 1] {piece * 3}", "zero"]
 
 
 def test_letter_split_across_pieces_stays_whole() -> None:
@@ -82,5 +97,5 @@ def test_traceback_of_the_launcher_is_hidden_until_a_ranks_line() -> None:
 
 
 def test_line_without_end_is_shown_in_parts() -> None:
-    long = b"x" * (runs_log.LONGEST + 1)
+    long = b"x" * (LONGEST + 1)
     assert shown(long, long, b"end\n") == [long.decode(), long.decode(), "end"]

@@ -4,6 +4,7 @@ import socket
 
 import pytest
 
+from orchestrator.schema import log_lines
 from orchestrator.trainer.supervision import diagnosis
 from tests import builders
 
@@ -79,7 +80,8 @@ def test_lines_of_a_rank_are_its_last_thirty() -> None:
 
 
 def test_lines_of_a_rank_are_found_by_tags_of_open_mpi() -> None:
-    log = ["[1,0]<stdout>:zero", "[1,1]<stdout>:half [1,1]<stdout>:a line", "[1,11]<stderr>:eleven"]
+    log = log_lines.whole(["[1,1]<stdout>:half [1,0]<stdout>:zero", "[1,1]<stdout>:a line", "[1,11]<stderr>:eleven"])
+    assert diagnosis.lines_of(log, 0) == ["zero"]
     assert diagnosis.lines_of(log, 1) == ["half a line"]
     assert diagnosis.lines_of(log, 11) == ["eleven"]
 
