@@ -61,6 +61,19 @@ def partly_tested(summaries: Iterable[Summary]) -> list[str]:
     return [f"Accuracies are of {limits} test samples, not of the whole test: {why}."] if limits else []
 
 
+def other_threads(summaries: Sequence[Summary]) -> list[str]:
+    """Return a sentence for each number of threads that differs from that of the base case.
+
+    Local nodes share the cores of one machine: the more nodes, the fewer cores has each rank.
+    """
+    threads = {summary.cell.key: summary.results[0].config.threads for summary in summaries if summary.results}
+    pairs = {(threads.get(summary.cell.key), threads.get(summary.base.key)) for summary in summaries}
+    return [
+        f"Threads per rank: {own}, in the base case {base}. Its speed-up and efficiency compare numbers of cores, too."
+        for own, base in sorted((own, base) for own, base in pairs if own and base and own != base)
+    ]
+
+
 def parts_of_datasets(summaries: Iterable[Summary]) -> list[str]:
     """Return a sentence for each data set of which runs used only a part, else nothing."""
     parts = {

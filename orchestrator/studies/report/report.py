@@ -59,6 +59,7 @@ class Report:
         return [
             *measurement_conditions.partly_tested(self.summaries),
             *measurement_conditions.parts_of_datasets(self.summaries),
+            *measurement_conditions.other_threads(self.summaries),
             *published_comparison.without_samples(self.comparisons),
             *measurement_conditions.disturbed(self.study.counting),
             *self.study.notes,

@@ -233,6 +233,22 @@ def test_part_of_a_data_set_is_reported(tmp_path: Path) -> None:
         assert "Only a part of cifar10 was used: 1,000 of 10,000 test images." in text
 
 
+def test_other_threads_than_in_the_base_case_are_reported(tmp_path: Path) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1, 2], rounds=6)
+    sample.results = [
+        result.model_copy(update={"config": result.config.model_copy(update={"threads": 2 // result.world.size})})
+        for result in sample.results
+    ]
+    built = report.build(sample.write(tmp_path / "study"))
+    words = "Threads per rank: 1, in the base case 2. Its speed-up and efficiency compare numbers of cores, too."
+    assert words in built.notes
+    assert words in formats.FORMATS["markdown"](built)
+
+
+def test_equal_threads_are_not_reported(sample_report: Report) -> None:
+    assert not any("Threads per rank" in note for note in sample_report.notes)
+
+
 def test_whole_data_set_is_not_reported_as_a_part(sample_report: Report) -> None:
     assert not any("Only a part" in note for note in sample_report.notes)
 
