@@ -113,6 +113,12 @@ def test_ranks_do_not_outlive_their_launcher(launch: Launch, tmp_path: Path, num
     assert waiting.until(lambda: not any(Path(f"/proc/{read(path).pid}").exists() for path in paths))
 
 
+def test_ranks_do_not_outlive_their_agent(launch: Launch, tmp_path: Path) -> None:
+    agent = "open(f'/proc/{os.getppid()}/stat').read().rpartition(')')[2].split()[1]"
+    assert exit_code_and_lines(launch(WAIT, "2", f"os.kill(int({agent}), signal.SIGKILL); time.sleep(60)"))[0] == 137
+    assert {read(tmp_path / "ranks" / f"{rank}.json").terminated for rank in range(3)} == {True}
+
+
 def test_a_program_that_does_not_exist_is_named(launch: Launch, tmp_path: Path) -> None:
     launcher = launch("")
     (tmp_path / "program.json").write_text(json.dumps(["no-such-program"]))

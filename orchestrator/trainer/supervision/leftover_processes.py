@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 RUN = "ORCHESTRATOR_RUN"
 RANK = "ORCHESTRATOR_RANK"
 STOP = "stop"  # file in a run's directory that asks its trainer to end
-PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
 
 def marked(mark: str) -> set[int]:
@@ -35,6 +35,13 @@ def adopt_orphans() -> None:
     import ctypes  # noqa: PLC0415  a program that only searches needs none
 
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_with_parent() -> None:
+    """Let this process get SIGTERM as soon as its parent ends, even by SIGKILL; programs that it executes, too."""
+    import ctypes  # noqa: PLC0415  as above
+
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def reap(child: "subprocess.Popen[bytes]") -> "int | None":
