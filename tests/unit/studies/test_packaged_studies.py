@@ -1,5 +1,7 @@
 """Packaged studies: each can be launched, whole and shrunk, and has the printed numbers."""
 
+from pathlib import Path
+
 import pytest
 
 from orchestrator.config import Config
@@ -8,6 +10,7 @@ from orchestrator.studies import matrix, settings, study_files, study_runner
 from orchestrator.studies.study_definition import agrees
 from tests.unit.studies import published
 
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "engines-128.yaml"
 NAMES = {"tu-2019", "tu-2019-time", "ghimire", "dey-2022", "malik-2018", "sztaki-2023"}
 NAMES |= {"sztaki-2023-frequency", "sztaki-2023-accuracy"}
 CELLS = {"sztaki-2023": 64, "sztaki-2023-frequency": 16, "malik-2018": 108, "dey-2022": 12}
@@ -27,6 +30,11 @@ def test_every_cell_of_a_packaged_study_can_be_launched(name: str, shrunk: bool)
         assert max(cell.nodes or cell.ranks for cell in cells) <= 2
     else:
         assert len(cells) == CELLS.get(name, len(cells))
+
+
+def test_every_cell_of_the_example_can_be_launched() -> None:
+    study = study_files.read(EXAMPLE).measured()
+    assert len(study_runner.cells(Config(), study)) == 7
 
 
 SHRUNK_TO_64 = {"dey-2022", "ghimire", "sztaki-2023", "sztaki-2023-frequency", "tu-2019"}
