@@ -157,5 +157,7 @@ def _curve(panel: "Axes", curve: Curve) -> None:
         panel.plot(xs, [curve.ideal(x) for x in xs], color=colour, linewidth=1.0, linestyle=(0, (4, 3)), alpha=0.7)
     lows, highs = [point.low for point in curve.points], [point.high for point in curve.points]
     panel.fill_between(xs, lows, highs, color=colour, alpha=0.22, linewidth=0)
+    if len(xs) == 1:  # its band has no width
+        panel.vlines(xs, lows, highs, color=colour, linewidth=2.0)
     marker = MARKERS[curve.number % len(MARKERS)]
     panel.plot(xs, [point.y for point in curve.points], color=colour, linewidth=1.8, marker=marker, markersize=4.5)

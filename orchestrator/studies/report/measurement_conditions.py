@@ -57,8 +57,8 @@ def test_samples(summaries: Iterable[Summary]) -> str:
 def partly_tested(summaries: Iterable[Summary]) -> list[str]:
     """Return a sentence if accuracies are not of the whole test, else nothing."""
     limits = test_samples(summaries)
-    why = "published accuracies have no measured number beside them"
-    return [f"Accuracies are of {limits} test samples, not of the whole test: {why}."] if limits else []
+    text = f"Accuracies are of {limits} test samples, not of the whole test, and are not compared with published ones."
+    return [text] if limits else []
 
 
 def other_threads(summaries: Sequence[Summary]) -> list[str]:

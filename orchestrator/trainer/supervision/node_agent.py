@@ -4,7 +4,6 @@ The launcher (``node_launcher``) sends one line of JSON to the standard input, w
 the processes, and keeps the input open: its end means that the launcher, the connection or the head is gone.
 """
 
-import functools
 import json
 import os
 import select
@@ -14,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 from orchestrator import launch_layout
@@ -56,12 +56,15 @@ class Agent:
 
     def _started(self, process: Process, argv: list[str], environment: dict[str, str]) -> "subprocess.Popen[bytes]":
         # ssh does not report the end of a killed agent while its ranks hold the connection open.
-        prepare = leftover_processes.end_with_parent
-        start = functools.partial(subprocess.Popen, argv, env=environment, stdin=subprocess.DEVNULL, preexec_fn=prepare)
-        if process.log is None:
-            return start()
-        with (self.directory / process.log).open("wb") as log:
-            return start(stdout=log, stderr=log)
+        with (self.directory / process.log).open("wb") if process.log else nullcontext() as log:
+            return subprocess.Popen(
+                argv,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=leftover_processes.end_with_parent,  # noqa: PLW1509  the agent has no threads
+            )
 
     def wait(self, signals: Signals) -> int:
         """Wait until all processes have ended well, one has failed or the leader has ended, or until asked to end."""
