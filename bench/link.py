@@ -29,15 +29,15 @@ def shape(rate: str) -> None:
     tc(NODES, () if rate == FREE else ("tbf", "rate", rate, "burst", BUCKET, "latency", LATENCY))
 
 
-def tc(nodes: Sequence[str], discipline: Sequence[str]) -> None:
-    """Set the queueing discipline, in tc's words, of packets that ``nodes`` send; none removes it."""
+def tc(nodes: Sequence[str], discipline: Sequence[str], device: str = "eth0") -> None:
+    """Set the queueing discipline, in tc's words, of packets that ``nodes`` send over ``device``; none removes it."""
     for node in nodes:
         inspect = ["docker", "inspect", "--format", "{{.State.Pid}}", node]
         pid = subprocess.run(inspect, check=True, capture_output=True, text=True).stdout.strip()
         command = ["nsenter", "--target", pid, "--net", "tc", "qdisc"]
-        subprocess.run([*command, "del", "dev", "eth0", "root"], check=False, capture_output=True)
+        subprocess.run([*command, "del", "dev", device, "root"], check=False, capture_output=True)
         if discipline:
-            subprocess.run([*command, "add", "dev", "eth0", "root", *discipline], check=True)
+            subprocess.run([*command, "add", "dev", device, "root", *discipline], check=True)
 
 
 def problem(discipline: Sequence[str]) -> str:

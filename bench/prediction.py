@@ -1,6 +1,6 @@
 """Measure how far predictions are right: ``make bench-prediction`` writes build/prediction.md. Needs root and ``tc``.
 
-Four local nodes have 0.4 cores each. Their quota is counted every 10 ms: with the usual 100 ms a rank would run at full
+Four local nodes have 0.4 cores each. Their quota is counted every 2.5 ms: with the usual 100 ms a rank would run at full
 speed and then stand still for 60 ms. Nodes of one machine share its caches and its memory, which machines do not. So
 a profile is of a rank that trains on the same machine as another one, without communication.
 
@@ -13,9 +13,11 @@ import json
 import shutil
 import statistics
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+from bench.delayed_link import DEVICE, delayed
 from bench.harness import Bench, bench, machine, write_page
 from bench.link import problem, tc
 from orchestrator import recipes
@@ -25,14 +27,16 @@ from orchestrator.schema import Predicted, Profile, Results
 
 NAME = "bench-predict"
 NODES = tuple(f"{NAME}-{node}" for node in ("head", "worker-0", "worker-1", "worker-2"))
-CPUS, PERIOD = 0.4, 10_000  # cores of a node; us
+CPUS, PERIOD = 0.4, 2_500  # cores of a node; us: Linux takes no quota below 1 ms
 CLUSTER = f"{{name: {NAME}, nodes: 4, monitoring: {{enabled: false}}, local: {{cpus: {CPUS}}}}}"
+SLOW = ("tbf", "rate", "200mbit", "burst", "256kb", "latency", "50ms")
 LINKS = {
     "free": (),
     "1 Gbit/s": ("tbf", "rate", "1gbit", "burst", "256kb", "latency", "10ms"),
-    "200 Mbit/s": ("tbf", "rate", "200mbit", "burst", "256kb", "latency", "50ms"),
-    "200 Mbit/s + 2 ms": ("netem", "delay", "2ms", "rate", "200mbit", "limit", "10000"),
+    "200 Mbit/s": SLOW,
+    "200 Mbit/s + 2 ms": SLOW,
 }
+DELAYS = {"200 Mbit/s + 2 ms": 0.002}  # seconds from node to node, in each direction
 # Model: pixels, images of a batch, steps of a profile, steps of a run.
 MODELS = {"resnet20": (32, 32, 80, 60), "mobilenet_v2": (64, 32, 40, 30), "resnet50": (64, 32, 25, 15)}
 RANKS = (2, 4)
@@ -47,7 +51,7 @@ directory.mkdir(parents=True)
 kept = {{name: value for name, value in os.environ.items() if not name.startswith(("HOROVOD", "OMPI", "PMIX"))}}
 os.execve(sys.executable, [sys.executable, "-m", "orchestrator.trainer.train", str(directory)], kept)
 """
-HEADINGS = ("model", "link", "ranks", "predicted", "band", "measured", "error", "inside")
+HEADINGS = ("model", "link", "ranks", "predicted", "band", "measured", "error", "inside", "compute")
 
 
 def share() -> None:
@@ -96,37 +100,50 @@ def profile(b: Bench, model: str) -> Profile:
 
 
 def row(model: str, link: str, ranks: int, one_rank: float, run: Path) -> dict[str, Any]:
-    """Compare the efficiency of a run with its prediction; ``one_rank`` is one rank's images/s."""
+    """Compare the efficiency of a run with its prediction; ``one_rank`` is one rank's images/s.
+
+    "compute" is the time that ranks compute, divided by that of one rank.
+    """
     predicted = Predicted.model_validate_json((run / "prediction.json").read_text())
-    rate = images_per_second(Results.model_validate_json((run / "results.json").read_text())) or 0.0
+    results = Results.model_validate_json((run / "results.json").read_text())
+    rate = images_per_second(results) or 0.0
+    compute = statistics.fmean(results.epochs[-1].compute_seconds) * one_rank / results.config.batch_size
     rates = (predicted.images_per_second, predicted.low, predicted.high, rate)
     expected, low, high, measured = (100 * each / ranks / one_rank for each in rates)
-    values = (model, link, ranks, expected, (low, high), measured, expected - measured, low <= measured <= high)
+    error, inside = expected - measured, low <= measured <= high
+    values = (model, link, ranks, expected, (low, high), measured, error, inside, compute)
     print(values, flush=True)
     return dict(zip(HEADINGS, values, strict=True))
 
 
 def measure(b: Bench, link: str, one_rank: dict[str, float]) -> list[dict[str, Any]]:
     """Measure all models on one link; ``one_rank`` has one rank's images/s of each."""
-    tc(NODES, LINKS[link])
-    print(b.run("check", "--json"), flush=True)
-    return [row(m, link, ranks, one_rank[m], train(b, m, ranks)) for m in MODELS for ranks in RANKS]
+    with delayed(NODES, DELAYS[link]) if link in DELAYS else nullcontext():
+        tc(NODES, LINKS[link], DEVICE if link in DELAYS else "eth0")
+        print(b.run("check", "--json"), flush=True)
+        return [row(m, link, ranks, one_rank[m], train(b, m, ranks)) for m in MODELS for ranks in RANKS]
+
+
+def line(entry: dict[str, Any]) -> str:
+    """Return the line of the table."""
+    low, high = entry["band"]
+    texts = {
+        "predicted": f"{entry['predicted']:.1f} %",
+        "band": f"{low:.1f} - {high:.1f}",
+        "measured": f"{entry['measured']:.1f} %",
+        "error": f"{entry['error']:+.1f}",
+        "inside": "yes" if entry["inside"] else "no",
+        "compute": f"{entry['compute']:.2f}",
+    }
+    return f"| {' | '.join(str(texts.get(name, entry[name])) for name in HEADINGS)} |"
 
 
 def write(rows: list[dict[str, Any]], left_out: dict[str, str]) -> None:
     """Write build/prediction.md; ``left_out`` has the reason for each link that this machine cannot imitate."""
-    lines = [f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS)]
-    for entry in rows:
-        low, high = entry["band"]
-        numbers = (
-            f"{entry['predicted']:.1f} % | {low:.1f} - {high:.1f} | {entry['measured']:.1f} % | {entry['error']:+.1f}"
-        )
-        inside = "yes" if entry["inside"] else "no"
-        lines.append(f"| {entry['model']} | {entry['link']} | {entry['ranks']} | {numbers} | {inside} |")
-    errors = sorted(abs(entry["error"]) for entry in rows)
+    lines = [f"| {' | '.join(HEADINGS)} |", "|" + "---|" * len(HEADINGS), *map(line, rows)]
+    error = statistics.median(abs(entry["error"]) for entry in rows)
     inside = sum(entry["inside"] for entry in rows)
-    middle = errors[len(errors) // 2]
-    text = f"median error {middle:.1f} points of efficiency, {inside} of {len(rows)} inside the 90 % band"
+    text = f"median error {error:.1f} points of efficiency, {inside} of {len(rows)} inside the 90 % band"
     text += "".join(f"\n\n{link}: not measured: {reason}" for link, reason in left_out.items())
     write_page("prediction", f"{machine()}\n\n" + "\n".join(lines) + f"\n\n{text}\n")
 
