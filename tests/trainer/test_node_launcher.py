@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.launch_layout import Layout, Process
+from orchestrator.trainer.supervision.node_launcher import LOST_AGENT
 from orchestrator.trainer.supervision.rank_record import read
 from tests import waiting
 
@@ -115,7 +116,9 @@ def test_ranks_do_not_outlive_their_launcher(launch: Launch, tmp_path: Path, num
 
 def test_ranks_do_not_outlive_their_agent(launch: Launch, tmp_path: Path) -> None:
     agent = "open(f'/proc/{os.getppid()}/stat').read().rpartition(')')[2].split()[1]"
-    assert exit_code_and_lines(launch(WAIT, "2", f"os.kill(int({agent}), signal.SIGKILL); time.sleep(60)"))[0] == 137
+    launcher = launch(WAIT, "2", f"os.kill(int({agent}), signal.SIGKILL); time.sleep(60)")
+    output = launcher.communicate(timeout=60)[0]
+    assert (launcher.returncode, LOST_AGENT.findall(output)) == (137, ["127.0.0.2"])
     assert {read(tmp_path / "ranks" / f"{rank}.json").terminated for rank in range(3)} == {True}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.schema import KILLED, LOG_TAG, TERMINATED, Failure, RunStatus, State, log_lines
+from orchestrator.trainer.supervision.node_launcher import LOST_AGENT
 from orchestrator.trainer.supervision.rank_record import ENDED_BY_LAUNCHER, RankRecord, read_all
 
 LAST_LINES = 30
@@ -104,7 +105,9 @@ def first_failure(records: Sequence[RankRecord], log: Sequence[str], gone: Seque
         return Failure(
             reason="rank", host=record.host, rank=record.rank, exit_code=KILLED, lines=lines_of(log, record.rank)
         )
-    return Failure(reason="launcher", host=socket.gethostname(), lines=list(log[-LAST_LINES:]))
+    lost = LOST_AGENT.search("\n".join(log[-LAST_LINES:]))
+    host = lost[1] if lost else socket.gethostname()
+    return Failure(reason="launcher", host=host, lines=list(log[-LAST_LINES:]))
 
 
 def of_ray(failure: Failure, log: Sequence[str]) -> Failure:

@@ -7,6 +7,7 @@ horovodrun over Gloo, so scripts for Horovod run, too.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,14 +17,17 @@ from pathlib import Path
 
 from orchestrator import launch_layout
 from orchestrator.launch_layout import Layout
-from orchestrator.trainer.supervision import leftover_processes
+from orchestrator.trainer.supervision import leftover_processes, rank_record
 from orchestrator.trainer.supervision.local_address import is_local
 from orchestrator.trainer.supervision.node_agent import ENDING, GRACE, TERMINATED
+from orchestrator.trainer.supervision.output_relay import Relay
 from orchestrator.trainer.supervision.rank_environment import RENDEZVOUS_HOST, RENDEZVOUS_PORT
 from orchestrator.trainer.supervision.signals import Signals
 
 # A host that vanishes is noticed after 30 seconds.
 SSH = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=10"]
+SSH_FAILED = 255  # exit code of ssh if the connection is lost or the remote command is killed
+LOST_AGENT = re.compile(r"the agent on (\S+) was killed, or the connection to it was lost")  # in the run's log
 OF_THE_UNIT = {"HOME", "INVOCATION_ID", "JOURNAL_STREAM", "LOGNAME", "SHELL", "SYSTEMD_EXEC_PID", "USER"}
 SETTLE_SECONDS = 3.0  # for other hosts to report that they fail, too
 
@@ -34,16 +38,26 @@ def main(run_directory: Path) -> int:
     """Run the processes of all hosts to their end; return the exit code of the first host that failed."""
     signals = Signals(*ENDING)
     layout = launch_layout.read(run_directory)
-    agents = {host: _start_agent(run_directory, host) for host in layout.processes}
+    relays = {host: Relay() for host in layout.processes if not is_local(host)}
+    agents = {host: _start_agent(run_directory, host, relays.get(host)) for host in layout.processes}
     _order(agents, {**_passed_on(), **_rendezvous(layout)})
     code = _wait(agents, layout, signals)
+    _report_lost(agents, layout, run_directory)
     _end(agents)
+    for relay in relays.values():
+        relay.drain()
     return code
 
 
-def _start_agent(run_directory: Path, host: str) -> "subprocess.Popen[bytes]":
+def _start_agent(run_directory: Path, host: str, relay: "Relay | None") -> "subprocess.Popen[bytes]":
+    """Start the agent of a host; ``relay`` is for output that ssh receives, whose pieces end within lines."""
     agent = [sys.executable, "-m", "orchestrator.trainer.supervision.node_agent", str(run_directory), host]
-    return subprocess.Popen(agent if is_local(host) else [*SSH, host, *agent], stdin=subprocess.PIPE)
+    if relay is None:
+        return subprocess.Popen(agent, stdin=subprocess.PIPE)
+    stdout, stderr = relay.inputs
+    started = subprocess.Popen([*SSH, host, *agent], stdin=subprocess.PIPE, stdout=stdout, stderr=stderr)
+    relay.start()
+    return started
 
 
 def _passed_on() -> dict[str, str]:
@@ -84,6 +98,19 @@ def _wait(agents: Agents, layout: Layout, signals: Signals) -> int:
         signals.wait(60.0)
         if signals.received() & ENDING:
             return TERMINATED
+
+
+def _report_lost(agents: Agents, layout: Layout, run_directory: Path) -> None:
+    """Name each agent that ended without having said why: by a signal, or with its connection."""
+    failed = {
+        layout.ranks[record.rank]
+        for record in rank_record.read_all(run_directory)
+        if record.exit_code and not record.terminated
+    }
+    for host, code in [(host, agent.poll() or 0) for host, agent in agents.items() if host not in failed]:
+        if code < 0 or code == SSH_FAILED:
+            text = f"the agent on {host} was killed, or the connection to it was lost (exit code {code})"
+            print(text, file=sys.stderr, flush=True)
 
 
 def _end(agents: Agents) -> None:

@@ -13,10 +13,12 @@ import select
 import sys
 import threading
 import time
+from collections import defaultdict
 
 DRAIN_SECONDS = 5.0
 PAUSE_SECONDS = 1.0  # an incomplete line is ended and passed on after that
 PIECE = 1 << 16  # bytes: capacity of a pipe
+LOCKS: "defaultdict[int, threading.Lock]" = defaultdict(threading.Lock)  # of targets, which relays may share
 LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
@@ -102,11 +104,12 @@ class _Writer:
             self.add(end)
 
     def _write(self, text: bytes) -> None:
-        for part in LINE.findall(text) if self.tag else filter(None, [text]):
+        for part in LINE.findall(text):
             _write_all(self.target, part if self.partly_written else self.tag + part)
             self.partly_written = not part.endswith((b"\n", b"\r"))
 
 
 def _write_all(target: int, piece: bytes) -> None:
-    while piece:
-        piece = piece[os.write(target, piece) :]
+    with LOCKS[target]:
+        while piece:
+            piece = piece[os.write(target, piece) :]

@@ -55,6 +55,13 @@ def test_rank_that_raised_is_the_cause_if_a_follower_exits_first() -> None:
     assert (failure.rank, failure.exit_code, failure.lines[-1]) == (1, None, "ValueError: no")
 
 
+def test_host_whose_agent_was_killed_is_named() -> None:
+    records = [builders.rank(rank, exit_code=143, ended=1.0, terminated=True) for rank in range(2)]
+    log = ["[0]<stdout>:step 1", "the agent on 10.0.0.12 was killed, or the connection to it was lost (exit code 255)"]
+    failure = diagnosis.first_failure(records, log, gone=[])
+    assert (failure.reason, failure.host, failure.lines) == ("launcher", "10.0.0.12", log)
+
+
 def test_lost_host_is_the_cause_before_any_rank() -> None:
     failure = diagnosis.first_failure([builders.rank(0, exit_code=1)], LOG, gone=["10.0.0.11", "10.0.0.12"])
     assert (failure.reason, failure.host, failure.rank) == ("host", "10.0.0.11", None)
