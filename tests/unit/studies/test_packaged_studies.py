@@ -10,7 +10,7 @@ from orchestrator.studies import matrix, settings, study_files, study_runner
 from orchestrator.studies.study_definition import agrees
 from tests.unit.studies import published
 
-EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "engines-128.yaml"
+EXAMPLES = sorted((Path(__file__).parents[3] / "docs" / "examples").glob("engines-*.yaml"))
 NAMES = {"tu-2019", "tu-2019-time", "ghimire", "dey-2022", "malik-2018", "sztaki-2023"}
 NAMES |= {"sztaki-2023-frequency", "sztaki-2023-accuracy"}
 CELLS = {"sztaki-2023": 64, "sztaki-2023-frequency": 16, "malik-2018": 108, "dey-2022": 12}
@@ -32,8 +32,9 @@ def test_every_cell_of_a_packaged_study_can_be_launched(name: str, shrunk: bool)
         assert len(cells) == CELLS.get(name, len(cells))
 
 
-def test_every_cell_of_the_example_can_be_launched() -> None:
-    study = study_files.read(EXAMPLE).measured()
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_every_cell_of_the_examples_can_be_launched(example: Path) -> None:
+    study = study_files.read(example).measured()
     assert len(study_runner.cells(Config(), study)) == 7
 
 
