@@ -14,13 +14,24 @@ import pytest
 from orchestrator.config import Local
 from orchestrator.docker import context
 from orchestrator.docker.context import Variant
-from tests.e2e.command import Cli, docker, resources_on_engine
+from tests.e2e.command import Cli, docker, resources_on_engine, wait_for
 from tests.e2e.existing_machines import MACHINE_OPTIONS, START_MACHINE, ExistingMachines, ssh_user
+from tests.e2e.training import MNIST
 
 OWNER = "e2e-hosts-nodes"
 FIRST, SECOND = f"{OWNER}-0", f"{OWNER}-1"
 HEAD, WORKER = "e2e-hosts-head", "e2e-hosts-worker-0"
 SCRIPT = Path(__file__).parent / "scripts" / "own_script.py"
+STUDY = f"""
+name: afar
+models: lenet
+datasets: mnist
+ranks: [1, 2]
+data: {{mnist: {MNIST}}}
+until: {{steps: 5}}
+repetitions: 1
+busy_repeats: 0
+"""
 # A machine before any deploy: an account with sudo, sshd at another port, and no file of the tool.
 OF_LAB = """
 useradd --create-home --shell /bin/bash --uid 1234 lab
@@ -68,6 +79,11 @@ class Machines:
 def machine_state(machine: str) -> set[str]:
     """Return accounts, files and their permissions on a machine."""
     return set(docker("exec", machine, "sh", "-c", STATE))
+
+
+def states(user: Cli) -> list[str]:
+    """Return the states of all runs."""
+    return [run["state"] for run in user.json("runs", cluster="e2e-hosts")]
 
 
 def shared() -> set[str]:
@@ -141,6 +157,21 @@ def test_script_runs_over_faster_controller_measured_once(user: Cli) -> None:
     assert [run["kind"] for run in runs] == ["check", "check", "script", "script"]
     assert [run["controller"] for run in runs[:2]] == ["gloo", "mpi"]
     assert runs[2]["controller"] == runs[3]["controller"]
+
+
+def test_tensorflow_launcher_starts_a_rank_on_each_host(user: Cli) -> None:
+    words = ("--launcher", "tensorflow", "--", "python", str(SCRIPT.with_name("environment.py")))
+    printed = user("run", *words, cluster="e2e-hosts").stdout
+    assert sorted(re.findall('"HOROVOD_RANK": "(.)"', printed)) == ["0", "1"]
+
+
+def test_study_runs_detached_on_the_head(user: Cli) -> None:
+    (user.state / "afar.yaml").write_text(STUDY)
+    user("study", "run", "afar.yaml", "--detach", cluster="e2e-hosts")
+    wait_for("the end of the queue", lambda: {"running", "queued"}.isdisjoint(states(user)), 180.0)
+    assert set(states(user)) == {"finished"}
+    report = user.json("study", "run", "afar.yaml", "--resume", cluster="e2e-hosts")
+    assert report["sitting"]["launches"] == []
 
 
 def test_unreachable_host_is_named_and_nothing_changes(

@@ -101,3 +101,19 @@ def test_killed_ray_worker_is_named_within_a_minute(ray: Nodes) -> None:
         assert time.monotonic() - killed < launchers.KILLED_SECONDS
     assert f"rank {rank} on {ray.worker} raised an error" in output
     assert ray.processes_of_runs() == []
+
+
+def test_three_nodes_run_torchrun_and_ray(cli: Cli, ray: Nodes) -> None:
+    """The cluster keeps the third node."""
+    cli("deploy", "--framework", "pytorch", "--nodes", "3", "--no-monitoring", cluster=CLUSTER)
+    ranks = launchers.environments(Nodes(cli, CLUSTER, "torchrun"))
+    assert [(rank["RANK"], rank["NODE_RANK"], rank["WORLD_SIZE"]) for rank in ranks] == [
+        (str(number), str(number), "3") for number in range(3)
+    ]
+    losses = re.findall("^loss (.*)$", _without_abort(Nodes(cli, CLUSTER, "torchrun")).stdout, re.MULTILINE)
+    assert float(losses[-1]) < float(losses[0])
+    workers = re.findall(
+        r"worker ([012]) on (\S+) with", ray.run(RAY, *EVERY_LINE, arguments=["--workers", "3"]).stdout
+    )
+    assert {number for number, _ in workers} == {"0", "1", "2"}
+    assert {node for _, node in workers} == {ray.head, ray.worker, f"{CLUSTER}-worker-1"}

@@ -1,7 +1,7 @@
 """Data parallel training like Ray Train's documentation; with --fail, worker 1 raises."""
 
+import argparse
 import os
-import sys
 import time
 
 import ray.train
@@ -31,8 +31,12 @@ def train(config: dict[str, object]) -> None:
         time.sleep(600)
 
 
-options = {"fail": "--fail" in sys.argv, "wait": "--wait" in sys.argv}
-scaling = ScalingConfig(num_workers=2, placement_strategy="SPREAD")
+parser = argparse.ArgumentParser()
+parser.add_argument("--workers", type=int, default=2)
+parser.add_argument("--fail", action="store_true")
+parser.add_argument("--wait", action="store_true")
+options = vars(parser.parse_args())
+scaling = ScalingConfig(num_workers=options["workers"], placement_strategy="SPREAD")
 run = RunConfig(storage_path=os.environ["ORCHESTRATOR_OUTPUT"])
 TorchTrainer(train, train_loop_config=options, scaling_config=scaling, run_config=run).fit()
 print("trained by Ray")
