@@ -128,7 +128,7 @@ bench-link: install .venv/installed-dev ## measure training over a link held to 
 gpu-report: install ## measure training on an NVIDIA GPU; writes build/gpu.md, one file to send
 	$(DOCKER) bench/gpu.sh $(ARGS)
 
-bench-prediction: install .venv/installed-dev ## compare predictions with runs on 2 and 4 local nodes, four links (root, 40 min); writes build/prediction.md
+bench-prediction: install .venv/installed-dev ## compare predictions with runs on 2 and 4 local nodes, four links (root, 27 min); writes build/prediction.md
 	$(DOCKER) $(BIN)/python -m bench.prediction $(ARGS)
 
 bench-studies: install .venv/installed-dev ## repeat an A/A study 20 times on a local node: intervals that contain 1, time added (25 min); writes build/studies.md

@@ -22,6 +22,7 @@ class Link:
         load_message: Core-seconds per message that a rank spends, whatever its size.
         share: Share (0 to 1) of a rank's computing that stands still during communication; of GPUs, whose
             communication takes part of their cores.
+        copy: Core-seconds per byte for the copies before and after the transfer, unless ``load`` contains them.
     """
 
     alpha: float
@@ -31,6 +32,7 @@ class Link:
     load: float = 0.0
     load_message: float = 0.0
     share: float = 0.0
+    copy: float = COPY
 
     def allreduce(self, size: float, ranks: int) -> float:
         """Return the seconds of an allreduce of ``size`` bytes in a ring of ``ranks``.
@@ -97,6 +99,6 @@ class Topology:
         seconds, sent = self.seconds(size), 2 * (self.ranks - 1) / self.ranks * size
         if cores is None:
             return seconds, self.outer.share * seconds
-        copying = COPY * size / cores
+        copying = self.outer.copy * size / cores
         load = (self.outer.load_message + self.outer.load * sent) / cores
         return seconds + copying, min(load, seconds) + copying

@@ -24,7 +24,7 @@ class Doubt(NamedTuple):
     step: float = 0.015
     speed: float = 0.15
     latency: float = 0.3
-    model: float = 0.02
+    model: float = 0.04
 
 
 NAMED = Doubt()

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
 
@@ -27,7 +28,7 @@ def link(points: Sequence[Point], cycle: float, load: float) -> Link:
     Args:
         points: Measured messages of one or several sizes and numbers of ranks.
         cycle: Seconds between two rounds of Horovod's background thread during the check.
-        load: Core-seconds per byte if the points have none.
+        load: Core-seconds per byte if the points do not tell.
 
     Returns:
         The link.
@@ -37,8 +38,7 @@ def link(points: Sequence[Point], cycle: float, load: float) -> Link:
     waited = cycle if shortest > cycle else 0.8 * shortest
     rows = [([value / point.seconds for value in _row(point)], 1 - waited / point.seconds) for point in usable]
     alpha, small, large = _least_squares(rows)
-    per_message, per_byte = _loads(usable, load)
-    return Link(alpha, large or small, small, cycle, per_byte, per_message)
+    return _with_load(Link(alpha, large or small, small, cycle), usable, load)
 
 
 def resampled(points: Sequence[Point], fitted: Link, draw: random.Random) -> list[Point]:
@@ -56,15 +56,20 @@ def _row(point: Point) -> Row:
     return steps, part * (point.bytes - large), part * large
 
 
-def _loads(points: Sequence[Point], otherwise: float) -> tuple[float, float]:
-    """Return core-seconds per message, which the shortest messages show, and per byte sent, which the longest shows."""
+def _with_load(link: Link, points: Sequence[Point], otherwise: float) -> Link:
+    """Add the core-seconds per message, which the shortest messages show, and per byte sent, which the longest shows.
+
+    A message of ``check`` is one tensor, which Horovod copies once, to memory that is allocated for it. That takes as
+    long as training's copies into a buffer that stays and out of it, so that ``load`` contains them.
+    """
     used = [(point, point.cpu) for point in points if point.cpu is not None]
     small = [cpu for point, cpu in used if point.bytes <= SMALL]
     large = [(point.bytes, point, cpu) for point, cpu in used if point.bytes > SMALL]
     if not small or not large:
-        return 0.0, otherwise
+        return replace(link, load=otherwise)
     size, longest, cpu = max(large)
-    return min(small), max(0.0, cpu - min(small)) / (2 * (longest.ranks - 1) / longest.ranks * size)
+    per_byte = max(0.0, cpu - min(small)) / (2 * (longest.ranks - 1) / longest.ranks * size)
+    return replace(link, load=per_byte, load_message=min(small), copy=0.0)
 
 
 def _least_squares(rows: Sequence[tuple[Sequence[float], float]]) -> Row:

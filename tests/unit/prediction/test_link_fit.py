@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.prediction import link_fit
-from orchestrator.prediction.allreduce_time import Link
+from orchestrator.prediction.allreduce_time import COPY, Link
 from orchestrator.prediction.link_fit import Point
 
 SIZES = [4 * 16**exponent for exponent in range(7)]  # of orchestrator check
@@ -50,10 +50,12 @@ def test_load_is_split_into_messages_and_bytes() -> None:
     fitted = link_fit.link(used, CYCLE, 1e-9)
     assert fitted.load_message == pytest.approx(0.001, rel=0.01)
     assert fitted.load == pytest.approx(2e-9, rel=0.01)
+    assert fitted.copy == 0.0  # part of the measured load
 
 
 def test_load_without_measurement_is_the_usual_one() -> None:
-    assert link_fit.link(points(Link(1e-4, 1e-9, 1e-9), 2), CYCLE, 7e-9).load == 7e-9
+    fitted = link_fit.link(points(Link(1e-4, 1e-9, 1e-9), 2), CYCLE, 7e-9)
+    assert (fitted.load, fitted.copy) == (7e-9, COPY)
 
 
 def test_resampled_points_lie_around_the_fit() -> None:
