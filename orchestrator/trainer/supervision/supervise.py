@@ -15,7 +15,9 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 from orchestrator import launch_layout
 from orchestrator.launch_layout import FIRST_PORT, Layout
@@ -29,6 +31,7 @@ from orchestrator.trainer.supervision import (
 from orchestrator.trainer.supervision.local_address import free_ports, is_local, towards
 from orchestrator.trainer.supervision.signals import Signals
 
+START_SECONDS = 2.0  # in which the ranks start, and have the head's cores for themselves
 TRAINER_GRACE = 60.0  # for a step and a checkpoint
 LAUNCHER_GRACE = 20.0
 SWEEP_SECONDS, SWEEP_SECONDS_EACH = 15.0, 0.25  # hosts are swept in parallel
@@ -40,8 +43,6 @@ NOT_STARTED = 127
 def main(run_directory: Path) -> int:
     """Run the launcher to its end; return the run's exit code, which is also the unit's."""
     signals = Signals(signal.SIGTERM)
-    from orchestrator.trainer.supervision import diagnosis  # noqa: PLC0415  a stop may come while pydantic is being imported
-
     started = time.time()
     leftover_processes.adopt_orphans()
     command = json.loads((run_directory / "command.json").read_text())
@@ -53,7 +54,13 @@ def main(run_directory: Path) -> int:
     finally:
         user_variables.remove(run_directory)
     unswept, gone = sweep((run_directory / "hostfile").read_text(), os.environ[leftover_processes.RUN])
+    diagnosis = _diagnosis()
     return diagnosis.write(run_directory, started, diagnosis.LauncherEnd(code, stopped, start.late, unswept, gone))
+
+
+def _diagnosis() -> ModuleType:
+    """Import the diagnosis, which imports pydantic: at the start of a run, that would delay its ranks."""
+    return import_module("orchestrator.trainer.supervision.diagnosis")
 
 
 def _addresses(layout: Layout) -> dict[str, str]:
@@ -71,7 +78,9 @@ def _launch(run_directory: Path, command: list[str], signals: Signals, start: st
     except OSError as error:
         print(f"{command[0]}: {error.strerror}", file=sys.stderr)
         return NOT_STARTED, False
+    signals.wait(START_SECONDS)
     installed_packages.write(run_directory)
+    _diagnosis()
     code, patience, deadline = None, math.inf, math.inf
     while code is None:
         signals.wait(1.0)
