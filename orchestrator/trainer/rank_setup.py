@@ -118,7 +118,7 @@ class Trainer:
 def prepare(config: TrainConfig, directory: Path) -> TrainConfig:
     """Set threads, GPU, determinism and precision before TensorFlow creates anything.
 
-    Return ``config`` with the precision and the compression that the ranks of the run in ``directory`` chose together.
+    Return ``config`` with the precision that the ranks of the run in ``directory`` chose together.
     """
     tf.config.threading.set_intra_op_parallelism_threads(config.threads)
     tf.config.threading.set_inter_op_parallelism_threads(OPERATIONS_AT_ONCE)
@@ -130,12 +130,14 @@ def prepare(config: TrainConfig, directory: Path) -> TrainConfig:
     cycle_time.tune(directory, config.threads)  # after the benchmark of the precision, which would disturb it
     if precision != "float32":
         keras.mixed_precision.set_dtype_policy(f"mixed_{precision}")
-    config = config.model_copy(update={"precision": precision})
-    return config.model_copy(update={"compression": compression.choose(config, directory)})
+    return config.model_copy(update={"precision": precision})
 
 
-def build(config: TrainConfig) -> Trainer:
-    """Build the same model and optimizer on every rank; ends the program if there are more ranks than images."""
+def build(config: TrainConfig, directory: Path) -> Trainer:
+    """Build the same model and optimizer on every rank; ends the program if there are more ranks than images.
+
+    ``directory`` is the run's.
+    """
     data_path = local_copy.nearest(config.data)
     train_split, test_split = batches.load(config.model_copy(update={"data": data_path}))
     passes, share = config.backward_passes_per_step, train_split.size // hvd.size()
@@ -147,7 +149,9 @@ def build(config: TrainConfig) -> Trainer:
     if config.xla:
         models.prepare_for_xla(model)
     choices = convolutions.choose(config, model, batch // passes)
-    config = config.model_copy(update={"convolutions": choices})
+    gradients = sum(4 * math.prod(variable.shape) for variable in model.trainable_variables)
+    chosen = compression.choose(config, directory, gradients)
+    config = config.model_copy(update={"convolutions": choices, "compression": chosen})
     optimizer = optimizers.build(config)
     optimizer.build(model.trainable_variables)
     compressed.broadcast_variables([v.value for v in [*model.variables, *optimizer.variables]])

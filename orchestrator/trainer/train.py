@@ -34,7 +34,8 @@ def main(run_directory: Path) -> int:
     allreduce.begin()
     results.say(f"{hvd.size()} ranks: reading {config.dataset}, building {config.model}")
     chosen = checkpoint.unchosen(config)
-    trainer = _build_trainer(rank_setup.prepare(checkpoint.with_resumed_choices(config), run_directory))
+    config = rank_setup.prepare(checkpoint.with_resumed_choices(config), run_directory)
+    trainer = _build_trainer(config, run_directory)
     trainer.chosen = chosen
     gc.freeze()  # the objects of the imports stay
     gc.enable()
@@ -47,9 +48,9 @@ def main(run_directory: Path) -> int:
     return TERMINATED if ended == "terminated" else 0
 
 
-def _build_trainer(config: TrainConfig) -> rank_setup.Trainer:
+def _build_trainer(config: TrainConfig, run_directory: Path) -> rank_setup.Trainer:
     try:
-        return rank_setup.build(config)
+        return rank_setup.build(config, run_directory)
     except DataError as error:
         sys.exit(f"rank {hvd.rank()}: {error}")
 

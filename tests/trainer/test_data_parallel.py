@@ -33,7 +33,8 @@ models.build = build
 train.main(pathlib.Path(sys.argv[1]))
 if hvd.rank() == 0:
     np.savez(f"{sys.argv[1]}/weights.npz", *made[0].get_weights())
-rank_setup.build(samples.train_config(dataset="synthetic", image_size=8, synthetic_images=hvd.size() - 1))
+config = samples.train_config(dataset="synthetic", image_size=8, synthetic_images=hvd.size() - 1)
+rank_setup.build(config, pathlib.Path(sys.argv[1]))
 """
 
 

@@ -24,7 +24,8 @@ import horovod.tensorflow as hvd
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer import rank_setup
 hvd.init()
-trainer = rank_setup.build(TrainConfig.model_validate_json(Path(sys.argv[1]).read_text()))
+config = Path(sys.argv[1])
+trainer = rank_setup.build(TrainConfig.model_validate_json(config.read_text()), config.parent)
 print("rank", hvd.rank(), [v.numpy().tolist() for v in trainer.model.variables if "int" in v.dtype])
 """
 STATE = r"rank (\d) \[\[(\d+), 0\], \[(\d+), 0\]\]"

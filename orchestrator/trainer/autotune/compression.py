@@ -1,8 +1,9 @@
 """Choice of the gradients' compression: 16 bits if the nodes and the link between them gain by it.
 
 Gradients of layers that compute in bfloat16 may travel in 16 bits, since they were rounded to as many before. Whether
-that is faster depends on the link and on the nodes, which must round and sum. It is measured once between these ranks
-and stored in the directory of all runs, so that the same run ends with the same bits every time.
+that is faster depends on the link, on the nodes, which must round and sum, and on the size of a message: 16 bits take
+two messages, each of which waits for Horovod's cycle. It is measured once between these ranks for each size, and stored
+in the directory of all runs, so that the same run ends with the same bits every time.
 """
 
 import time
@@ -17,28 +18,45 @@ from orchestrator.trainer.autotune import MIN_SPEEDUP, measurements
 from orchestrator.trainer.comm import allreduce
 
 PIECE = 1 << 20  # bytes of a gradient in float32; a group of these is measured
+SMALLEST = 1 << 16  # bytes of a group that is measured
 ROUNDS, LIMIT = 6, 2.0  # trials of each kind, and the seconds after which no more begin
 
 
-def choose(config: TrainConfig, directory: Path) -> Compression:
-    """Return the compression of the gradients: that of ``config``, or for "auto" 16 bits if exact enough and faster.
+def choose(config: TrainConfig, directory: Path, size: int) -> Compression:
+    """Choose the compression of the gradients: for "auto" 16 bits if exact enough and faster. A collective call.
 
-    ``directory`` is the run's. A collective call, after the precision is chosen.
+    Args:
+        config: Configuration with the precision that was chosen.
+        directory: Directory of the run.
+        size: Bytes of all gradients in float32.
+
+    Returns:
+        The compression: that of ``config`` if it is not "auto".
     """
     if config.compression != "auto":
         return config.compression
     if hvd.size() == 1 or config.adasum or config.precision != "bfloat16":
         return "none"
+    measured = measured_size(size)
     speedup = measurements.measured_together(
-        "compression", directory.parent, config.threads, lambda: measure_gain(config)
+        f"compression-{measured >> 10}k", directory.parent, config.threads, lambda: measure_gain(config, measured)
     )
     return "bf16" if speedup >= MIN_SPEEDUP else "none"
 
 
-def measure_gain(config: TrainConfig) -> float:
-    """Measure the speedup of 16-bit gradients over 32-bit ones on the slowest rank; the same on every rank."""
+def measured_size(size: int) -> int:
+    """Return the bytes of a group that stands for gradients of ``size`` bytes: the next power of two, within limits."""
+    return min(max(1 << (size - 1).bit_length(), SMALLEST), allreduce.GROUP_BYTES)
+
+
+def measure_gain(config: TrainConfig, size: int) -> float:
+    """Measure the speedup of 16-bit gradients over 32-bit ones on the slowest rank; the same on every rank.
+
+    ``size`` is that of the group of gradients, in bytes of float32.
+    """
     exchanges = {kind: _exchange(config.model_copy(update={"compression": kind})) for kind in ("none", "bf16")}
-    gradients = [tf.ones([PIECE // 4], tf.bfloat16)] * (allreduce.GROUP_BYTES // PIECE)
+    piece = min(PIECE, size)
+    gradients = [tf.ones([piece // 4], tf.bfloat16)] * (size // piece)
     _run_trial(exchanges, gradients)  # traces, and opens connections
     trials: list[dict[str, float]] = []
     while len(trials) < ROUNDS and sum(sum(seconds.values()) for seconds in trials) <= LIMIT:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -31,7 +32,6 @@ from orchestrator.trainer.supervision import (
 from orchestrator.trainer.supervision.local_address import free_ports, is_local, towards
 from orchestrator.trainer.supervision.signals import Signals
 
-START_SECONDS = 2.0  # in which the ranks start, and have the head's cores for themselves
 TRAINER_GRACE = 60.0  # for a step and a checkpoint
 LAUNCHER_GRACE = 20.0
 SWEEP_SECONDS, SWEEP_SECONDS_EACH = 15.0, 0.25  # hosts are swept in parallel
@@ -58,8 +58,14 @@ def main(run_directory: Path) -> int:
     return diagnosis.write(run_directory, started, diagnosis.LauncherEnd(code, stopped, start.late, unswept, gone))
 
 
+@cache
+def _prepare_end(run_directory: Path) -> None:
+    """Do what the end of a run needs and what would delay its ranks at its start: list packages, import pydantic."""
+    installed_packages.write(run_directory)
+    _diagnosis()
+
+
 def _diagnosis() -> ModuleType:
-    """Import the diagnosis, which imports pydantic: at the start of a run, that would delay its ranks."""
     return import_module("orchestrator.trainer.supervision.diagnosis")
 
 
@@ -78,12 +84,10 @@ def _launch(run_directory: Path, command: list[str], signals: Signals, start: st
     except OSError as error:
         print(f"{command[0]}: {error.strerror}", file=sys.stderr)
         return NOT_STARTED, False
-    signals.wait(START_SECONDS)
-    installed_packages.write(run_directory)
-    _diagnosis()
     code, patience, deadline = None, math.inf, math.inf
     while code is None:
         signals.wait(1.0)
+        _prepare_end(run_directory)
         if signal.SIGTERM in signals.received() and patience == math.inf:
             patience = time.monotonic() + (TRAINER_GRACE if _ask_trainer(run_directory) else 0.0)
         start.report_progress()
