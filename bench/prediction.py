@@ -1,8 +1,8 @@
 """Measure how far predictions are right: ``make bench-prediction`` writes build/prediction.md. Needs root and ``tc``.
 
-Four local nodes have 0.4 cores each. Their quota is counted every 2.5 ms: with the usual 100 ms a rank would run at full
-speed and then stand still for 60 ms. Nodes of one machine share its caches and its memory, which machines do not. So
-a profile is of a rank that trains on the same machine as another one, without communication.
+Four local nodes have 0.4 cores each. Their quota is counted every 2.5 ms: with the usual 100 ms a rank would run at
+full speed and then stand still for 60 ms. Nodes of one machine share its caches and its memory, which machines do not.
+So a profile is of a rank that trains on the same machine as another one, without communication.
 
 For each link, `check` measures it; then each model trains on 2 and on 4 ranks. `train` keeps a prediction of each run
 from profile and check alone, which is compared with what the run measured.
