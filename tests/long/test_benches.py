@@ -76,11 +76,12 @@ def test_a_slow_link_is_measured(tmp_path: Path) -> None:
     assert "over mpi, link 1gbit" in bench(tmp_path, "bench.link", *LINK)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="the quota of a node's control group needs root")
+@pytest.mark.skipif(os.geteuid() != 0, reason="quotas of control groups and TUN devices need root")
 def test_predictions_are_compared_with_runs(tmp_path: Path) -> None:
-    table = bench(tmp_path, "bench.prediction", "--model", "resnet20", "--link", "free")
-    assert "| resnet20 | free | 2 |" in table
-    assert "| resnet20 | free | 4 |" in table
+    delayed = "200 Mbit/s + 2 ms"
+    table = bench(tmp_path, "bench.prediction", "--model", "resnet20", "--link", delayed)
+    assert f"| resnet20 | {delayed} | 2 |" in table
+    assert f"| resnet20 | {delayed} | 4 |" in table
     assert "of 2 inside the 90 % band" in table
 
 
