@@ -29,6 +29,7 @@ SSH = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAli
 SSH_FAILED = 255  # exit code of ssh if the connection is lost or the remote command is killed
 LOST_AGENT = re.compile(r"the agent on (\S+) was killed, or the connection to it was lost")  # in the run's log
 OF_THE_UNIT = {"HOME", "INVOCATION_ID", "JOURNAL_STREAM", "LOGNAME", "SHELL", "SYSTEMD_EXEC_PID", "USER"}
+END_SECONDS = GRACE + 7.0  # for an agent, which ends its processes within GRACE, then what they left within 5 s
 SETTLE_SECONDS = 3.0  # for other hosts to report that they fail, too
 
 Agents = dict[str, "subprocess.Popen[bytes]"]
@@ -117,7 +118,7 @@ def _end(agents: Agents) -> None:
     """Let every agent end its processes: the end of its input tells it to."""
     for agent in agents.values():
         os.close(_input(agent))
-    deadline = time.monotonic() + GRACE + 2.0
+    deadline = time.monotonic() + END_SECONDS
     for agent in agents.values():
         try:
             agent.wait(max(0.0, deadline - time.monotonic()))
