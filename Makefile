@@ -86,10 +86,10 @@ test-engines: install .venv/installed-dev ## build the image with both framework
 test-gpu-images: install .venv/installed-dev ## build the images for NVIDIA GPUs and run Horovod's checks on two ranks, without a GPU (20 min)
 	$(PYTEST) --exitfirst --verbose --capture no --timeout 7200 tests/gpu_images
 
-horovod-suite: install .venv/installed-dev ## run Horovod's own tests in the images (HOROVOD_SOURCE=DIR, 1 h; ARGS='--only NAME'); writes build/horovod-suite.md
+horovod-suite: install .venv/installed-dev ## run Horovod's own tests in the images (HOROVOD_SOURCE=DIR, 25 min to 1 h; ARGS='--only NAME'); writes build/horovod-suite.md
 	$(DOCKER) $(BIN)/python -m tests.horovod_suite $(ARGS)
 
-horovod-examples: install .venv/installed-dev ## run Horovod's examples, unchanged, on two local nodes (HOROVOD_SOURCE=DIR, 30 min); writes build/horovod-examples.md
+horovod-examples: install .venv/installed-dev ## run Horovod's examples, unchanged, on two local nodes (HOROVOD_SOURCE=DIR, 10 to 30 min); writes build/horovod-examples.md
 	$(DOCKER) $(BIN)/python -m tests.horovod_suite.examples $(ARGS)
 
 fuzz: install .venv/installed-dev ## test each loader with 10,000 damaged files: any bytes, any value of any key, truncated
