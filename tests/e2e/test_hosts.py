@@ -16,19 +16,17 @@ from orchestrator.docker import context
 from orchestrator.docker.context import Variant
 from tests.e2e.command import Cli, docker, resources_on_engine, wait_for
 from tests.e2e.existing_machines import MACHINE_OPTIONS, START_MACHINE, ExistingMachines, ssh_user
-from tests.e2e.training import MNIST
 
 OWNER = "e2e-hosts-nodes"
 FIRST, SECOND = f"{OWNER}-0", f"{OWNER}-1"
 HEAD, WORKER = "e2e-hosts-head", "e2e-hosts-worker-0"
 SCRIPT = Path(__file__).parent / "scripts" / "own_script.py"
-STUDY = f"""
+STUDY = """
 name: afar
 models: lenet
-datasets: mnist
+datasets: synthetic
 ranks: [1, 2]
-data: {{mnist: {MNIST}}}
-until: {{steps: 5}}
+until: {steps: 5}
 repetitions: 1
 busy_repeats: 0
 """
