@@ -1,4 +1,7 @@
-"""Networks of Keras' own layers, with weights by the names of ``weights``."""
+"""Networks that compute with Keras' own layers, with weights by the names of ``weights``.
+
+``models.Normalization`` adds the shortcut and the activation, by Keras' operations, to Keras' batch normalization.
+"""
 
 import re
 from typing import Any
