@@ -103,15 +103,13 @@ def _wait(agents: Agents, layout: Layout, signals: Signals) -> int:
 
 def _report_lost(agents: Agents, layout: Layout, run_directory: Path) -> None:
     """Name each agent that ended without having said why: by a signal, or with its connection."""
-    failed = {
-        layout.ranks[record.rank]
-        for record in rank_record.read_all(run_directory)
-        if record.exit_code and not record.terminated
-    }
-    for host, code in [(host, agent.poll() or 0) for host, agent in agents.items() if host not in failed]:
-        if code < 0 or code == SSH_FAILED:
-            text = f"the agent on {host} was killed, or the connection to it was lost (exit code {code})"
-            print(text, file=sys.stderr, flush=True)
+    codes = {host: agent.poll() or 0 for host, agent in agents.items()}
+    lost = {host: code for host, code in codes.items() if code < 0 or code == SSH_FAILED}
+    records = rank_record.read_all(run_directory) if lost else []
+    failed = {layout.ranks[record.rank] for record in records if record.exit_code and not record.terminated}
+    for host in lost.keys() - failed:
+        text = f"the agent on {host} was killed, or the connection to it was lost (exit code {lost[host]})"
+        print(text, file=sys.stderr, flush=True)
 
 
 def _end(agents: Agents) -> None:
