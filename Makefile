@@ -60,7 +60,7 @@ check: install .venv/installed-dev ## lint, types, formats, spelling, links: che
 	$(BIN)/codespell
 	$(BIN)/rumdl check --no-cache .
 	$(MKDOCS) build --strict --quiet
-	$(PYTEST) -q tests/unit/test_imports.py
+	$(PYTEST) -q tests/unit/test_imports.py tests/unit/scripts/test_write_*.py
 
 docs: .venv/installed-dev ## serve the documentation at http://127.0.0.1:8000
 	$(MKDOCS) serve --strict
