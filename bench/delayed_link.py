@@ -17,16 +17,12 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from bench.harness import inspected
+
 DEVICE = "delayed0"  # in each node
 MTU = 9000  # bytes
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x0001, 0x1000  # linux/if_tun.h
 DESTINATION = slice(16, 20)  # of an IPv4 header (RFC 791)
-
-
-def inspected(node: str, form: str) -> str:
-    """Return what the Docker Engine knows of a node, in the form of a Go template."""
-    argv = ["docker", "inspect", "--format", form, node]
-    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def address(node: str) -> str:
@@ -73,8 +69,8 @@ def forward(devices: dict[bytes, int], seconds: float, stopped: threading.Event)
 
 
 @contextmanager
-def delayed(nodes: Sequence[str], seconds: float) -> Iterator[None]:
-    """Delay every packet from one node to another by ``seconds``."""
+def delayed(nodes: Sequence[str], seconds: float) -> Iterator[str]:
+    """Delay every packet from one node to another by ``seconds``, and yield the device through which it leaves."""
     addresses = {node: address(node) for node in nodes}
     devices: dict[bytes, int] = {}
     stopped = threading.Event()
@@ -84,7 +80,7 @@ def delayed(nodes: Sequence[str], seconds: float) -> Iterator[None]:
             others = [other for other in addresses.values() if other != own]
             devices[socket.inet_aton(own)] = add_device(node, own, others)
         forwarding.start()
-        yield
+        yield DEVICE
     finally:
         stopped.set()
         if forwarding.ident:

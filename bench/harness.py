@@ -33,6 +33,12 @@ class Row:
     reference: str
 
 
+def inspected(node: str, form: str) -> str:
+    """Return what the Docker Engine knows of a node, in the form of a Go template."""
+    argv = ["docker", "inspect", "--format", form, node]
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+
+
 @dataclass
 class Bench:
     """The orchestrator's command with its own state directory."""

@@ -12,7 +12,7 @@ import json
 import subprocess
 from collections.abc import Sequence
 
-from bench.harness import Bench, Row, bench, interleaved, machine, paired, write
+from bench.harness import Bench, Row, bench, inspected, interleaved, machine, paired, write
 from bench.train_ours import HOROVODS_CYCLE
 from orchestrator.runs.gloo_or_mpi import CONTROLLERS
 from orchestrator.schema import CheckResult
@@ -22,6 +22,7 @@ TRAIN = ("--dataset", "synthetic", "--batch-size", "32", "--epochs", "2", "--jso
 HOROVODS = ("--controller", "gloo", "--cycle-time", str(HOROVODS_CYCLE), "--compression", "none")
 BUCKET, LATENCY = "256kb", "10ms"  # of the token bucket: largest burst, and longest time that packets queue
 FREE = "free"
+INTERFACE = "eth0"  # of a local node
 
 
 def shape(rate: str) -> None:
@@ -29,12 +30,10 @@ def shape(rate: str) -> None:
     tc(NODES, () if rate == FREE else ("tbf", "rate", rate, "burst", BUCKET, "latency", LATENCY))
 
 
-def tc(nodes: Sequence[str], discipline: Sequence[str], device: str = "eth0") -> None:
+def tc(nodes: Sequence[str], discipline: Sequence[str], device: str = INTERFACE) -> None:
     """Set the queueing discipline, in tc's words, of packets that ``nodes`` send over ``device``; none removes it."""
     for node in nodes:
-        inspect = ["docker", "inspect", "--format", "{{.State.Pid}}", node]
-        pid = subprocess.run(inspect, check=True, capture_output=True, text=True).stdout.strip()
-        command = ["nsenter", "--target", pid, "--net", "tc", "qdisc"]
+        command = ["nsenter", "--target", inspected(node, "{{.State.Pid}}"), "--net", "tc", "qdisc"]
         subprocess.run([*command, "del", "dev", device, "root"], check=False, capture_output=True)
         if discipline:
             subprocess.run([*command, "add", "dev", device, "root", *discipline], check=True)

@@ -12,14 +12,13 @@ import argparse
 import json
 import shutil
 import statistics
-import subprocess
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from bench.delayed_link import DEVICE, delayed
-from bench.harness import Bench, bench, machine, write_page
-from bench.link import problem, tc
+from bench.delayed_link import delayed
+from bench.harness import Bench, bench, inspected, machine, write_page
+from bench.link import INTERFACE, problem, tc
 from orchestrator import recipes
 from orchestrator.config import Train
 from orchestrator.prediction.compare_with_runs import images_per_second
@@ -57,8 +56,7 @@ HEADINGS = ("model", "link", "ranks", "predicted", "band", "measured", "error", 
 def share() -> None:
     """Count every node's quota over PERIOD, in the hierarchy of either version of control groups."""
     for node in NODES:
-        inspect = ["docker", "inspect", "--format", "{{.Id}}", node]
-        container = subprocess.run(inspect, check=True, capture_output=True, text=True).stdout.strip()
+        container = inspected(node, "{{.Id}}")
         groups = Path("/sys/fs/cgroup")
         (group,) = (groups / "cpu" if (groups / "cpu").is_dir() else groups).rglob(f"*{container}*/")
         quota = str(int(CPUS * PERIOD))
@@ -118,8 +116,8 @@ def row(model: str, link: str, ranks: int, one_rank: float, run: Path) -> dict[s
 
 def measure(b: Bench, link: str, one_rank: dict[str, float]) -> list[dict[str, Any]]:
     """Measure all models on one link; ``one_rank`` has one rank's images/s of each."""
-    with delayed(NODES, DELAYS[link]) if link in DELAYS else nullcontext():
-        tc(NODES, LINKS[link], DEVICE if link in DELAYS else "eth0")
+    with delayed(NODES, DELAYS[link]) if link in DELAYS else nullcontext(INTERFACE) as device:
+        tc(NODES, LINKS[link], device)
         print(b.run("check", "--json"), flush=True)
         return [row(m, link, ranks, one_rank[m], train(b, m, ranks)) for m in MODELS for ranks in RANKS]
 
