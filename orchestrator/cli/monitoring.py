@@ -7,14 +7,14 @@ import typer
 from rich.live import Live
 
 from orchestrator import plot, progress, state
-from orchestrator.cli import monitoring_view, options, output
+from orchestrator.cli import monitoring_tables, options, output
 from orchestrator.cli.notebook import Open, hold
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.cli.runs import RunName
 from orchestrator.cluster import Cluster
 from orchestrator.config.sections import seconds
 from orchestrator.errors import ConfigError, StateError, command
-from orchestrator.monitoring import connection, grafana_password, series, summary, top
+from orchestrator.monitoring import connection, current_state, grafana_password, series, summary
 from orchestrator.monitoring.prometheus import Series
 from orchestrator.plot import timeline
 from orchestrator.runs import store
@@ -58,16 +58,17 @@ def show_top(
     pause = _pause(interval)
     state_dir, record, cluster = options.deployed(config_file, name)
     with connection.connect(state_dir, record, cluster) as (prometheus, wait):
-        now = top.query_top(prometheus, list(cluster.nodes))
+        now = current_state.query_top(prometheus, list(cluster.nodes))
         if json:
             return output.as_json(now)
         if once or not output.console.is_terminal:
-            return output.console.print(monitoring_view.tables(cluster.name, now))
-        with Live(monitoring_view.tables(cluster.name, now), console=output.console, screen=True) as live:
+            return output.console.print(monitoring_tables.tables(cluster.name, now))
+        with Live(monitoring_tables.tables(cluster.name, now), console=output.console, screen=True) as live:
             while True:
                 wait(pause)
                 live.update(
-                    monitoring_view.tables(cluster.name, top.query_top(prometheus, list(cluster.nodes))), refresh=True
+                    monitoring_tables.tables(cluster.name, current_state.query_top(prometheus, list(cluster.nodes))),
+                    refresh=True,
                 )
 
 
@@ -154,7 +155,7 @@ def metrics(
         raise StateError(
             f"run {chosen.id} has no training series", f"{command('results', state_dir.name)} shows its results"
         )
-    output.as_json(training) if json else monitoring_view.run(training)
+    output.as_json(training) if json else monitoring_tables.run(training)
 
 
 def _written(samples: list[Series], csv: Path) -> int:

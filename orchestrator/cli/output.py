@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator import progress
-from orchestrator.runs import log
+from orchestrator.runs import log_display
 
 NOTHING = "-"  # shown for a missing value
 PIPE_WIDTH = 10_000  # columns: lines are not folded for programs
@@ -48,7 +48,7 @@ def stream(pieces: Iterable[bytes], to_stderr: bool = False) -> None:
     """Print a run's log as it comes."""
     target = progress.console if to_stderr else console
     with progress.console.status("waiting for the first rank") as live:
-        for shown in log.lines(pieces):
+        for shown in log_display.lines(pieces):
             if shown.lasting:
                 live.stop()  # it does not notice output of the other stream to the same terminal
                 target.print(shown.text, markup=False)

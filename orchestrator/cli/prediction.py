@@ -6,7 +6,7 @@ from typing import Annotated, get_args
 import typer
 
 from orchestrator import providers, recipes, state
-from orchestrator.cli import options, prediction_links, prediction_sources, prediction_view
+from orchestrator.cli import options, prediction_links, prediction_sources, prediction_tables
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cli.prediction_sources import PROFILE_STEPS, Overrides
 from orchestrator.config import Config
@@ -16,11 +16,11 @@ from orchestrator.lifecycle import prices
 from orchestrator.lifecycle.prices import Item
 from orchestrator.prediction import backtest, forecast, machine_types
 from orchestrator.prediction.cluster_links import Connection
+from orchestrator.prediction.communication_overlap import Options, carried
 from orchestrator.prediction.forecast import Forecast, Recipe
 from orchestrator.prediction.gradient_groups import GROUP, Engine
 from orchestrator.prediction.single_rank import Node
-from orchestrator.prediction.step_timeline import Options, carried
-from orchestrator.runs import predictions
+from orchestrator.runs import prediction_inputs
 from orchestrator.schema.bounded_files import shown
 
 NODES, MOST_NODES = "1,2,4,8,16", 100_000
@@ -133,9 +133,9 @@ def predict(
 ) -> None:
     """Predict step time, images/s, efficiency, time and price of MODEL on more nodes, each with a 90 % band."""
     if backtested:
-        return prediction_view.backtested(backtest.test(), json)
+        return prediction_tables.backtested(backtest.test(), json)
     if reviewed:
-        return prediction_view.reviewed(predictions.review(), json)
+        return prediction_tables.reviewed(prediction_inputs.review(), json)
     flags = {
         "train.model": model, "train.dataset": dataset, "train.batch_size": batch_size, "train.epochs": epochs,
         "train.image_size": image_size, "train.precision": precision, "train.compression": compression,
@@ -149,7 +149,7 @@ def predict(
     if make_profile:
         prediction_sources.make_profile(config)
     config = prediction_sources.with_nodes(config, overrides)
-    history = predictions.History(state.for_cluster(config.name))
+    history = prediction_inputs.History(state.for_cluster(config.name))
     rank_step, node_source = prediction_sources.node(config, overrides, history)
     connected, link_source = prediction_links.connection(config, rank_step, overrides, history)
     connected = replace(connected, hierarchical=hierarchical)
@@ -162,8 +162,8 @@ def predict(
     if has_limit:
         _require_end_and_price(predicted[-1], config, budget)
     best = forecast.best(predicted, limit, budget) if has_limit else None
-    view = prediction_view.View(config, choice, node_source.text, link_source, has_limit)
-    prediction_view.forecasts(view, predicted, best, json)
+    view = prediction_tables.View(config, choice, node_source.text, link_source, has_limit)
+    prediction_tables.forecasts(view, predicted, best, json)
 
 
 def _counts(nodes: str) -> list[int]:

@@ -12,8 +12,8 @@ from orchestrator.prediction import link_kinds, machine_types
 from orchestrator.prediction.cluster_links import LIMITED, Connection
 from orchestrator.prediction.link_kinds import Limit, Named
 from orchestrator.prediction.single_rank import Node
-from orchestrator.runs import predictions
-from orchestrator.runs.predictions import History
+from orchestrator.runs import prediction_inputs
+from orchestrator.runs.prediction_inputs import History
 
 if TYPE_CHECKING:
     from orchestrator.providers.openstack import bandwidth
@@ -62,7 +62,7 @@ def _slots(config: Config) -> int:
 
 
 def _measured(config: Config, overrides: Overrides, history: History) -> tuple[Connection, str] | None:
-    measured = predictions.connection(history, _slots(config), config.launch.controller)
+    measured = prediction_inputs.connection(history, _slots(config), config.launch.controller)
     if overrides.latency is not None and (measured or config.provider not in LIMITS):
         problem = "--latency: only with --link or --machine-type: the measurement of `check` includes the latency"
         raise ConfigError([problem])

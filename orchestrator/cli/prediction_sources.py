@@ -9,8 +9,8 @@ from orchestrator.config import Config, Train
 from orchestrator.errors import ConfigError, command
 from orchestrator.prediction import machine_types, ready_gradients, single_rank
 from orchestrator.prediction.single_rank import Node
-from orchestrator.runs import jobs, predictions
-from orchestrator.runs.predictions import History, ProfileQuery
+from orchestrator.runs import jobs, prediction_inputs
+from orchestrator.runs.prediction_inputs import History, ProfileQuery
 from orchestrator.state import Record
 
 PROFILE_STEPS, PROFILE_SECONDS = 60, 180.0
@@ -84,12 +84,12 @@ def node(config: Config, overrides: Overrides, history: History) -> tuple[Node, 
         source = NodeSource(f"{seconds:.4g} s for {batch} images, as given", config.train.precision or "float32")
         return single_rank.from_step(batch, seconds, gradients, overrides.cores or machine_types.cores(config)), source
     query = ProfileQuery(str(config.train.model), size, config.train.batch_size, config.train.precision)
-    profile = predictions.profile(history, query)
+    profile = prediction_inputs.profile(history, query)
     if profile is None:
         raise _no_profile(config)
     text = f"run {profile.run}: {len(profile.steps)} steps of {profile.batch} images in {profile.precision}"
     record = state.read(history.state_dir)
-    cores = predictions.cores(record.cluster) if record and record.cluster else None
+    cores = prediction_inputs.cores(record.cluster) if record and record.cluster else None
     if overrides.machine_type and not (record and _is_of(record, overrides.machine_type)):
         text = f"{text}, not measured on {overrides.machine_type}"
     return single_rank.from_profile(profile, overrides.cores or cores), NodeSource(text, profile.precision)

@@ -14,10 +14,10 @@ from orchestrator.cli.options import ConfigFile, Json, Name, key
 from orchestrator.cli.runs import RunName
 from orchestrator.cluster import Cluster
 from orchestrator.errors import OrchestratorError, RunFailed, command
-from orchestrator.reproduction import comparison, export_contents, load, run_archive
+from orchestrator.reproduction import comparison, export_contents, exported_run, run_archive
 from orchestrator.reproduction import rerun as reruns
 from orchestrator.reproduction.comparison import Comparison, Tolerance
-from orchestrator.reproduction.load import Exported
+from orchestrator.reproduction.exported_run import Exported
 from orchestrator.runs import collected_files, control, jobs, store, user_variables
 from orchestrator.runs.run_record import Run
 from orchestrator.schema.bounded_files import MAX_SHOWN, shown
@@ -100,7 +100,7 @@ def rerun(
     """
     environment = user_variables.read(env or [], env_file or [])
     with run_archive.unpacked(file) as directory:
-        old = load.load(directory, file)
+        old = exported_run.load(directory, file)
         flags = {**reruns.options(old), "train.data": data, **({"launch.np": np} if np else {})}
         config = options.load(config_file, name, flags)
         if old.config:
@@ -112,7 +112,7 @@ def rerun(
             state_dir, cluster, digest = launch_options.deployed(config)
             run = reruns.run_script(state_dir, cluster, digest, config, old, environment, requirements_file)
         _finish(state_dir, cluster, run, old)
-        new = load.load(state_dir.runs / run.id)
+        new = exported_run.load(state_dir.runs / run.id)
         compared = comparison.compare(old, new, Tolerance(top1_points, loss_share))
     _report(old.run.id, run.id, compared, json)
     raise typer.Exit(CODES[compared.verdict])

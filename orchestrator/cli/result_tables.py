@@ -15,7 +15,7 @@ from orchestrator.config import Config
 from orchestrator.health import Health
 from orchestrator.lifecycle import prices
 from orchestrator.lifecycle.prices import Item
-from orchestrator.runs import collected_files, predictions
+from orchestrator.runs import collected_files, prediction_inputs
 from orchestrator.runs.control import RunState
 from orchestrator.runs.requirements import Requirements
 from orchestrator.runs.script import Source
@@ -87,7 +87,7 @@ def run(run_state: RunState, directory: Path, json: bool, top1: float | None = N
     """
     if results := trained(directory):
         top1 = results.config.until_top1 if top1 is None else top1
-        compared = predictions.of_directory("", directory)
+        compared = prediction_inputs.of_directory("", directory)
         derived = {"explanation": explain(results), "time_to_accuracy": top1 and time_to_accuracy(results, top1)}
         if json:
             return output.as_json(results.model_dump() | derived | {"prediction": compared})

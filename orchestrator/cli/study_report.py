@@ -9,8 +9,7 @@ import typer
 
 from orchestrator import progress
 from orchestrator.config import output_file
-from orchestrator.studies.report import formats
-from orchestrator.studies.report import report as reports
+from orchestrator.studies.report import content, formats
 
 PAGE = "report.html"  # in the study's directory
 
@@ -33,7 +32,7 @@ def report(
     browse: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Write the report of a study: medians, intervals, efficiency, ratios, drawings, published numbers, commands."""
-    text = formats.FORMATS[kind.value](reports.build(directory))
+    text = formats.FORMATS[kind.value](content.build(directory))
     path = path or (directory / PAGE if kind.value == "html" else None)
     if path is None:
         print(text, end="")

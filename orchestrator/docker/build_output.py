@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from orchestrator import progress
-from orchestrator.docker import disk_space, stall
+from orchestrator.docker import disk_space, silence_timeout
 from orchestrator.docker.engine import Engine
 from orchestrator.errors import LAST_LINES, CommandFailed
 
@@ -33,7 +33,7 @@ def follow(engine: Engine, log: Path, step: progress.Step, messages: Iterator[di
     build = _Build(engine, log, step)
     try:
         with log.open("ab", buffering=0) as file:
-            for message in stall.with_silence_timeout(messages, LOOK_SECONDS, build.check_while_silent):
+            for message in silence_timeout.with_silence_timeout(messages, LOOK_SECONDS, build.check_while_silent):
                 build.record(message, file)
     except CommandFailed as error:
         if any("no space left on device" in line.lower() for line in build.tail):

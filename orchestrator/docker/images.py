@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
-from orchestrator.docker import cluster_resources, stall
+from orchestrator.docker import cluster_resources, silence_timeout
 from orchestrator.docker.engine import BUILD_SECONDS, Engine, asking, faults, if_it_exists, reason
 
 
@@ -33,7 +33,7 @@ def pull(engine: Engine, reference: str, on_status: Callable[[str], None], secon
     failures: tuple[type[Exception], ...] = (*faults(), OSError)
     try:
         messages = engine.client.api.pull(reference, stream=True, decode=True)
-        for message in stall.with_silence_timeout(messages, seconds, silent):
+        for message in silence_timeout.with_silence_timeout(messages, seconds, silent):
             if "error" in message:
                 return str(message["error"])
             on_status(message.get("status", ""))

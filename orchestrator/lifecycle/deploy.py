@@ -11,7 +11,7 @@ from orchestrator.config import Config
 from orchestrator.errors import NodesFailed, OrchestratorError, command
 from orchestrator.gpu_compatibility import Pairing
 from orchestrator.lifecycle import fetch_before_removal, plan, prices
-from orchestrator.lifecycle.node_steps import NodeSteps
+from orchestrator.lifecycle.deploy_steps import NodeSteps
 from orchestrator.monitoring import grafana_password
 from orchestrator.providers import Provider, Resource
 from orchestrator.runs import control

@@ -7,10 +7,10 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from orchestrator.config import yaml_documents
-from orchestrator.prediction import link_kinds, ready_gradients, single_rank, step_timeline
+from orchestrator.prediction import communication_overlap, link_kinds, ready_gradients, single_rank
 from orchestrator.prediction.allreduce_time import Topology
+from orchestrator.prediction.communication_overlap import Options
 from orchestrator.prediction.gradient_groups import Engine
-from orchestrator.prediction.step_timeline import Options
 
 FILE = Path(__file__).with_name("published_rows.yaml")
 NEAR = 0.10  # of efficiency
@@ -98,7 +98,7 @@ def _predicted(entry: Entry, row: Row) -> float:
     rank_step = single_rank.from_step(entry.batch, entry.batch / entry.single, gradients)
     slots = min(row.slots or entry.slots, row.gpus)
     link, local = link_kinds.parse(entry.link).between_gpus(), link_kinds.within_node(entry.local)
-    predicted = step_timeline.predict(
+    predicted = communication_overlap.predict(
         rank_step, Topology(row.gpus // slots, slots, link, local), Options(engine=entry.engine)
     )
     return rank_step.seconds / predicted.seconds

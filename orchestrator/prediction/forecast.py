@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from orchestrator.prediction import step_timeline
+from orchestrator.prediction import communication_overlap
 from orchestrator.prediction.allreduce_time import Topology
 from orchestrator.prediction.cluster_links import Connection
+from orchestrator.prediction.communication_overlap import Options, Step
 from orchestrator.prediction.single_rank import Node
-from orchestrator.prediction.step_timeline import Options, Step
 
 DRAWS, SEED = 200, 1
 LOW, HIGH = 0.05, 0.95  # quantiles of a 90 % band
@@ -75,14 +75,14 @@ class Case(NamedTuple):
 
     def step(self, nodes: int, options: Options) -> Step:
         """Return the step on ``nodes``."""
-        predicted = step_timeline.predict(self.node, self.connection.at(nodes), options)
+        predicted = communication_overlap.predict(self.node, self.connection.at(nodes), options)
         several = self.connection.at(nodes).ranks > 1
         return Step(predicted.seconds * (self.factor if several else 1.0), predicted.exposed)
 
     def alone(self, options: Options) -> float:
         """Return the seconds of a step of one rank."""
         connection = replace(self.connection, slots=1)
-        return step_timeline.predict(self.node, connection.at(1), options).seconds
+        return communication_overlap.predict(self.node, connection.at(1), options).seconds
 
 
 def forecast(node: Node, connection: Connection, nodes: Sequence[int], options: Options) -> list[Forecast]:

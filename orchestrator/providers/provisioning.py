@@ -7,8 +7,8 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import CommandFailed, PreflightError, command
 from orchestrator.progress import log_errors
-from orchestrator.providers import Resource, unrecorded_resources
-from orchestrator.providers.unrecorded_resources import unmanaged
+from orchestrator.providers import Resource, unmanaged_resources
+from orchestrator.providers.unmanaged_resources import unmanaged
 from orchestrator.state import Record, StateDir
 
 __all__ = ["destroy", "provision", "unmanaged"]
@@ -125,7 +125,7 @@ def destroy(state_dir: StateDir, record: Record, on_line: OnLine) -> None:
     """
     provider, settings = providers.of(record), resolved_config(record)
     with log_errors("removing resources that Terraform does not record"):  # first: a stray node would hold the network
-        provider.remove(settings, unrecorded_resources.find(state_dir, record))
+        provider.remove(settings, unmanaged_resources.find(state_dir, record))
     try:
         terraform.destroy(state_dir, record.config["provider"], on_line)
     except (CommandFailed, PreflightError) as error:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 
 from orchestrator.config import yaml_documents
-from orchestrator.reproduction.load import Exported
+from orchestrator.reproduction.exported_run import Exported
 
 OF_TRAIN = (
     *("engine", "epochs", "steps", "until", "test_samples", "batch_size", "learning_rate", "seed", "precision"),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from orchestrator.reproduction.load import Exported
+from orchestrator.reproduction.exported_run import Exported
 
 Verdict = Literal["equal", "within tolerance", "different"]
 # Fields that decide on the bits of the weights, and the beginnings of others: packages, settings.

@@ -10,8 +10,8 @@ from orchestrator import progress
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError, OrchestratorError, StateError, command
 from orchestrator.monitoring import connection, series
-from orchestrator.reproduction import citation, load, redaction, run_archive
-from orchestrator.runs import check, checksums, control, datasets, source_code, store
+from orchestrator.reproduction import citation, exported_run, redaction, run_archive
+from orchestrator.runs import check, checksums, control, datasets, source_archive, store
 from orchestrator.runs.resume_point import WITHOUT
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import TrainConfig, bounded_files
@@ -57,10 +57,10 @@ def gather(state_dir: StateDir, record: Record | None, run: Run, authors: Sequen
     files = {name: path.read_bytes() for name, path in _fetched(directory)}
     files |= {checksums.FILE: sums} if (sums := _data(state_dir, record, run)) else {}
     files |= {check.MEASURED: measured} if (measured := _checked(state_dir, run)) else {}
-    code, executable = _code(directory / source_code.FILE)
+    code, executable = _code(directory / source_archive.FILE)
     if run.kind == "script" and not code:
         progress.note(f"{run.id}: its code was not kept, so it cannot be repeated from the archive")
-    run_of_files = load.load(directory)
+    run_of_files = exported_run.load(directory)
     files |= {"README.txt": citation.readme(run_of_files).encode()}
     files |= {"CITATION.cff": citation.citation(run_of_files, authors).encode()}
     clean, cleaned = redaction.without({**files, **code}, redaction.passwords(record.config if record else {}))
@@ -86,7 +86,11 @@ def _fetched(directory: Path) -> list[tuple[str, Path]]:
     files = [(name, directory / name) for name in names if name not in (run_archive.SUMS, checksums.FILE)]
     series = sorted((directory / run_archive.SERIES).glob("*.csv"))
     files += [(f"{run_archive.SERIES}{path.name}", path) for path in series]
-    return [(name, path) for name, path in [*files, (load.OUTPUT, directory / load.OUTPUT)] if _fits(name, path)]
+    return [
+        (name, path)
+        for name, path in [*files, (exported_run.OUTPUT, directory / exported_run.OUTPUT)]
+        if _fits(name, path)
+    ]
 
 
 def _fits(name: str, path: Path) -> bool:
@@ -103,7 +107,7 @@ def _code(path: Path) -> tuple[dict[str, bytes], frozenset[str]]:
     """Return the files of the user's script, and the names of those that can be executed."""
     if not path.is_file():
         return {}, frozenset()
-    with tarfile.open(fileobj=io.BytesIO(bounded_files.read_bytes(path, source_code.MOST)), mode="r:gz") as packed:
+    with tarfile.open(fileobj=io.BytesIO(bounded_files.read_bytes(path, source_archive.MOST)), mode="r:gz") as packed:
         members = [(member, packed.extractfile(member)) for member in packed if member.isreg()]
         files = {f"{run_archive.CODE}{member.name}": file.read() for member, file in members if file}
     return files, frozenset(f"{run_archive.CODE}{member.name}" for member, _ in members if member.mode & 0o100)

@@ -11,7 +11,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config, Train
 from orchestrator.errors import ConfigError
 from orchestrator.reproduction import citation
-from orchestrator.reproduction.load import Exported
+from orchestrator.reproduction.exported_run import Exported
 from orchestrator.reproduction.run_archive import CODE
 from orchestrator.runs import requirements
 from orchestrator.runs.jobs import scripts

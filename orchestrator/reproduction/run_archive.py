@@ -13,11 +13,11 @@ from tempfile import TemporaryDirectory
 from orchestrator import untrusted_files
 from orchestrator.config import output_file
 from orchestrator.errors import ConfigError
-from orchestrator.runs import checksums, source_code
+from orchestrator.runs import checksums, source_archive
 from orchestrator.runs.fetch_limits import FILE_BYTES, LOG_BYTES
 from orchestrator.schema import bounded_files
 from orchestrator.schema.bounded_files import Unreadable
-from orchestrator.ssh.receive import Refused, unpack
+from orchestrator.ssh.unpack_tar import Refused, unpack
 
 ROOT, SUMS, CODE, SERIES = "orchestrator-run", "SHA256SUMS", "code/", "metrics/"
 FILES = (
@@ -28,7 +28,7 @@ LIMITS = {
     **dict.fromkeys(FILES, FILE_BYTES),
     "log": LOG_BYTES,
     checksums.FILE: checksums.MOST,
-    CODE: 2 * source_code.MOST,
+    CODE: 2 * source_archive.MOST,
     "output/": FILE_BYTES,
     SERIES: 256 << 20,
 }
@@ -53,7 +53,7 @@ def write(files: Mapping[str, bytes], path: Path, time: int, executable: frozens
     packed = gzip.GzipFile(fileobj=content, mode="wb", filename="", mtime=0)
     with packed, tarfile.open(fileobj=packed, mode="w") as archive:
         for name, data in sorted({**files, SUMS: sums.encode()}.items()):
-            source_code.add(archive, f"{ROOT}/{name}", data, name in executable, time)
+            source_archive.add(archive, f"{ROOT}/{name}", data, name in executable, time)
     output_file.write(content.getvalue(), path, "--output")
 
 

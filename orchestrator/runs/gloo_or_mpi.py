@@ -9,7 +9,7 @@ from orchestrator import progress, providers, ssh, state
 from orchestrator.cluster import Cluster, hostfile, hosts
 from orchestrator.config import Launch
 from orchestrator.errors import OrchestratorError, command
-from orchestrator.runs import check, control, log, run_record, store
+from orchestrator.runs import check, control, log_display, run_record, store
 from orchestrator.runs.check import KIND, MEASURED
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import CheckResult
@@ -114,7 +114,7 @@ def _measure(state_dir: StateDir, cluster: Cluster, digest: str, options: Launch
     run = check.start(state_dir, cluster, digest, options, most_work)
     try:
         with progress.step(f"Measuring a step over {options.controller}, once on these nodes") as step:
-            for line in log.lines(control.watch(state_dir, cluster, run)):
+            for line in log_display.lines(control.watch(state_dir, cluster, run)):
                 step.detail(line.text)
     except BaseException:
         with suppress(OrchestratorError), control.head_session(state_dir, cluster) as head:

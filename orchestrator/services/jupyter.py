@@ -14,7 +14,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import StateError, command
 from orchestrator.process.background import Background
-from orchestrator.services import password as services_password
+from orchestrator.services import password_file as services_password
 from orchestrator.services import tunnel
 from orchestrator.services.tunnel import Service
 from orchestrator.state import Record, StateDir

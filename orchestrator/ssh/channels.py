@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.errors import LAST_LINES, CommandFailed, ConfigError, ContractError
 from orchestrator.lazy_imports import LazyModule
-from orchestrator.ssh.receive import Readable
+from orchestrator.ssh.unpack_tar import Readable
 
 if TYPE_CHECKING:
     import paramiko

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.errors import LAST_LINES, CommandFailed, ContractError
-from orchestrator.ssh import channels, receive, transfer
+from orchestrator.ssh import channels, pack_tar, unpack_tar
 
 if TYPE_CHECKING:
     import paramiko
@@ -65,7 +65,7 @@ class Session:
     def follow(self, argv: Sequence[str]) -> Iterator[bytes]:
         """Run ``argv`` and yield its output in pieces as it comes."""
         with channels.command(self._client, argv, None) as channel:
-            while piece := channel.recv(transfer.CHUNK):
+            while piece := channel.recv(pack_tar.CHUNK):
                 yield piece
 
     def read(self, step: str, argv: Sequence[str], limit: int, timeout: float = ANSWER_SECONDS) -> Iterator[bytes]:
@@ -87,7 +87,7 @@ class Session:
         """
         with channels.command(self._client, argv, timeout) as channel:
             channel.shutdown_write()
-            while piece := channel.recv(transfer.WINDOW):
+            while piece := channel.recv(pack_tar.WINDOW):
                 limit -= len(piece)
                 if limit < 0:
                     raise ContractError(f"{self.node} sends more than was requested: {step}")
@@ -108,8 +108,8 @@ class Session:
             Unreachable: The connection breaks or is silent for too long.
         """
         with channels.command(self._client, argv, timeout) as channel:
-            with contextlib.suppress(transfer.Refused):
-                target = transfer.Input(channel)
+            with contextlib.suppress(pack_tar.Refused):
+                target = pack_tar.Input(channel)
                 for piece in pieces:
                     target.write(piece)
             channel.shutdown_write()
@@ -134,8 +134,8 @@ class Session:
             Unreachable: The connection breaks or is silent for too long.
         """
         with channels.command(self._client, argv, ANSWER_SECONDS) as channel, channel.makefile("rb") as output:
-            with contextlib.suppress(transfer.Refused):  # its own error output says why
-                transfer.Input(channel).write(text.encode())
+            with contextlib.suppress(pack_tar.Refused):  # its own error output says why
+                pack_tar.Input(channel).write(text.encode())
             while line := output.readline(LINE_BYTES + 1):
                 if len(line) > LINE_BYTES:
                     raise ContractError(f"{self.node} sends a line of more than {LINE_BYTES >> 20} MiB")
@@ -157,9 +157,9 @@ class Session:
         """
         argv = ["tar", "--extract", "--directory", directory]
         with channels.command(self._client, argv, ANSWER_SECONDS) as channel:
-            with contextlib.suppress(transfer.Refused), transfer.archive(transfer.Input(channel)) as archive:
+            with contextlib.suppress(pack_tar.Refused), pack_tar.archive(pack_tar.Input(channel)) as archive:
                 for count, (name, path) in enumerate(files.items()):
-                    archive.add(path, arcname=name, recursive=False, filter=transfer.anonymous)
+                    archive.add(path, arcname=name, recursive=False, filter=pack_tar.anonymous)
                     if on_file:
                         on_file(count + 1)
             channel.shutdown_write()
@@ -186,11 +186,11 @@ class Session:
         left_out, damage = list[str](), ""
         with (
             channels.command(self._client, argv, ANSWER_SECONDS) as channel,
-            channel.makefile("rb", transfer.CHUNK) as pipe,
+            channel.makefile("rb", pack_tar.CHUNK) as pipe,
         ):
             try:
-                left_out = receive.unpack(pipe, limits, target)
-            except receive.Refused as error:
+                left_out = unpack_tar.unpack(pipe, limits, target)
+            except unpack_tar.Refused as error:
                 raise ContractError(
                     f"{self.node} sends {error}", "its answer was discarded: check who controls the node"
                 ) from None

@@ -13,7 +13,7 @@ from orchestrator import cluster as clusters
 from orchestrator import packaged_files, state, terraform
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.providers import gcp, unrecorded_resources
+from orchestrator.providers import gcp, unmanaged_resources
 from orchestrator.providers.gcp.cloud_objects import Site
 from orchestrator.state import Record, StateDir
 from tests.contract.conftest import Root
@@ -292,4 +292,4 @@ def test_node_without_capacity_at_google_is_left_out(api: StandIn, state_dir: St
     assert "ZONE_RESOURCE_POOL_EXHAUSTED" in missing["demo-worker-1"]
     shutil.rmtree(state_dir.terraform)  # Terraform's state is lost
     gcp.remove(Config.model_validate(deployment.config), gcp.list_resources(deployment))
-    assert unrecorded_resources.find(state_dir, deployment) == []
+    assert unmanaged_resources.find(state_dir, deployment) == []

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.monitoring.top import GOING
+from orchestrator.monitoring.current_state import GOING
 from scripts.dashboards.queries import IDLE, Query, queries
 from tests.e2e.command import Cli, docker, wait_for
 from tests.e2e.training import MNIST

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from orchestrator.trainer import models
-from orchestrator.trainer.models.normalization import CEILINGS, FusedBatchNormalization
+from orchestrator.trainer.models.batch_normalization import CEILINGS, FusedBatchNormalization
 from orchestrator.trainer.tensorflow_operations import library
 
 SHAPES = [(8, 5, 5, 6), (1, 1, 1, 3), (4, 8, 8, 16), (2, 7, 9, 80), (3, 1, 1, 2048)]

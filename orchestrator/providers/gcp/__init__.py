@@ -9,7 +9,7 @@ from orchestrator import process
 from orchestrator.config import Config
 from orchestrator.providers import Resource
 from orchestrator.providers.caller_address import caller_addresses
-from orchestrator.providers.gcp import preflight as checks
+from orchestrator.providers.gcp import preflight_checks
 from orchestrator.providers.gcp.api import Google
 from orchestrator.providers.gcp.api.cluster_resources import Holding, owned
 from orchestrator.providers.gcp.api.removal import remove as remove_all
@@ -30,7 +30,7 @@ def preflight(config: Config, record: Record | None) -> None:
     """Check the credentials, that requested resources exist and fit together, and that the quotas are large enough."""
     if config.gcp.iap:
         process.require("gcloud", "with gcp.iap it opens the way: https://cloud.google.com/sdk/docs/install")
-    checks.require(Site(config, record))
+    preflight_checks.require(Site(config, record))
 
 
 def default_allow_from(config: Config, record: Record | None) -> list[str]:

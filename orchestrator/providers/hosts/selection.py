@@ -7,10 +7,9 @@ from pydantic import ValidationError
 from orchestrator import state
 from orchestrator.config import Config
 from orchestrator.errors import StateError
-from orchestrator.providers.hosts import adoption, host_requirements
-from orchestrator.providers.hosts import survey as hosts_survey
+from orchestrator.providers.hosts import adoption, host_facts, preflight_checks
 from orchestrator.providers.hosts.adoption import HostSet, Machine
-from orchestrator.providers.hosts.survey import SurveyedHost
+from orchestrator.providers.hosts.host_facts import SurveyedHost
 from orchestrator.schema import bounded_files
 from orchestrator.state import Record
 
@@ -38,9 +37,9 @@ def select(config: Config, record: Record) -> HostSet:
     Raises:
         PreflightError: ACCOUNT cannot have the same number on all hosts.
     """
-    surveyed, previous = hosts_survey.last_survey(config), last_hosts(record)
+    surveyed, previous = host_facts.last_survey(config), last_hosts(record)
     used = [_node(host, config, record.id, previous) for host in surveyed]
-    uid, gid = hosts_survey.account_id(surveyed)
+    uid, gid = host_facts.account_id(surveyed)
     return HostSet(
         machines=used,
         leaving=_leaving(previous, used, record.id) if previous else [],
@@ -54,7 +53,7 @@ def select(config: Config, record: Record) -> HostSet:
 def marked_hosts(config: Config) -> dict[Machine, str]:
     """Return hosts of the configuration that are nodes of a cluster of its name, with the id of their deployment."""
     everyone = config.model_copy(update={"nodes": len(config.hosts.addresses)})
-    surveyed = hosts_survey.survey(everyone) if config.hosts.addresses else []
+    surveyed = host_facts.survey(everyone) if config.hosts.addresses else []
     facts_by_machine = {
         _machine(host): host.facts for host in surveyed if host.facts and host.facts.mark_cluster == config.name
     }
@@ -75,7 +74,7 @@ def _machine(host: SurveyedHost) -> Machine:
 
 def _node(host: SurveyedHost, config: Config, deployment: str, previous: HostSet | None) -> Machine:
     """Return a host as node. A host with a problem keeps its former description: it may have files of the cluster."""
-    problem = "; ".join(finding.message for finding in host_requirements.problems(host, config, deployment))
+    problem = "; ".join(finding.message for finding in preflight_checks.problems(host, config, deployment))
     if not problem:
         return _machine(host)
     old = {machine.login: machine for machine in previous.machines} if previous else {}

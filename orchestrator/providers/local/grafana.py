@@ -17,8 +17,8 @@ from orchestrator import packaged_files, progress, state
 from orchestrator.config import Config, Monitoring, stored
 from orchestrator.docker import images
 from orchestrator.docker.engine import Engine
-from orchestrator.services import password
-from orchestrator.services.password import Secret
+from orchestrator.services import password_file
+from orchestrator.services.password_file import Secret
 from orchestrator.state import Record, StateDir
 
 ACCOUNT = 472  # Grafana's account in its image
@@ -159,5 +159,5 @@ def _write(state_dir: StateDir) -> None:
                 _directory(archive, name)
             for source in _sources():
                 _file(archive, str(source.relative_to(_infra())), source.read_bytes())
-            secret = password.read(state_dir.monitoring, Secret)
+            secret = password_file.read(state_dir.monitoring, Secret)
             _file(archive, "password", secret.password.encode() if secret else b"", ACCOUNT, 0o400)

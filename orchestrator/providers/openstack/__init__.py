@@ -7,7 +7,7 @@ from typing import Any
 from orchestrator.config import Config
 from orchestrator.providers import Resource
 from orchestrator.providers.caller_address import caller_addresses
-from orchestrator.providers.openstack import preflight as checks
+from orchestrator.providers.openstack import preflight_checks
 from orchestrator.providers.openstack.api import catalogue, cluster_resources, removal
 from orchestrator.providers.openstack.api.catalogue import Flavor
 from orchestrator.providers.openstack.api.cluster_resources import Holding
@@ -23,7 +23,7 @@ __all__ = ["destroy", "prepare", "provision", "trainer_digest", "unmanaged"]
 
 def preflight(config: Config, record: Record | None) -> None:
     """Check the credentials, that requested resources exist and fit together, and that the quotas are large enough."""
-    checks.require(Site(config, record))
+    preflight_checks.require(Site(config, record))
 
 
 def default_allow_from(config: Config, record: Record | None) -> list[str]:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from orchestrator import ssh
 from orchestrator.cluster import Cluster
 from orchestrator.errors import NodesFailed
-from orchestrator.runs import log as runs_log
-from orchestrator.runs import store
+from orchestrator.runs import log_display, store
 from orchestrator.runs.control.head import head_session
 from orchestrator.runs.control.systemd_units import active
 from orchestrator.runs.run_record import Run
@@ -92,7 +91,7 @@ def overview(state_dir: StateDir, cluster: Cluster | None, chosen: Sequence[Run]
 def describe(failure: Failure, cluster: Cluster) -> str:
     """Describe the cause of a failed run: the rank, its node and its last lines."""
     node = cluster.named(failure.host)
-    tail = "".join(f"\n    {line}" for line in runs_log.without_chatter(failure.lines))
+    tail = "".join(f"\n    {line}" for line in log_display.without_chatter(failure.lines))
     if failure.reason == "host":
         return f"node {node} stopped answering"
     if failure.reason == "start":

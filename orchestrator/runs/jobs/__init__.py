@@ -6,7 +6,7 @@ from orchestrator import lock, progress, recipes
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.recipes import gradient_exchange
-from orchestrator.runs import checksums, control, datasets, engines, predictions, shared_data
+from orchestrator.runs import checksums, control, datasets, engines, prediction_inputs, shared_data
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.jobs import trainer
 from orchestrator.runs.run_record import Run
@@ -70,7 +70,7 @@ def train(
 
     started, settings = _start(state_dir, cluster, run, config, data_files, resolved, environment)
     if config.train.engine == "ours":
-        predictions.save_of_run(state_dir, cluster, started, settings)
+        prediction_inputs.save_of_run(state_dir, cluster, started, settings)
     return started
 
 

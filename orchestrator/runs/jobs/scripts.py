@@ -6,7 +6,7 @@ from pathlib import Path
 from orchestrator import lock, progress, state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config, stored
-from orchestrator.runs import control, package_overlays, packages, source_code
+from orchestrator.runs import control, package_overlays, packages, source_archive
 from orchestrator.runs.jobs import trainer
 from orchestrator.runs.launchers import choice
 from orchestrator.runs.requirements import Requirements
@@ -74,10 +74,10 @@ def start_source(
     nodes = control.check_nodes(state_dir, cluster, digest, options)
     run = trainer.plan(state_dir, cluster, digest, options, "script", nodes)
     changes = {"command": source.command, "workdir": f"{run.directory}/{DIRECTORY}", "packages": overlay}
-    run, copy = run.model_copy(update=changes), source_code.packed(source)
+    run, copy = run.model_copy(update=changes), source_archive.packed(source)
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         package_overlays.require(head, overlay)
         files = {f"{DIRECTORY}/{name}": path for name, path in source.files.items()}
         control.start(state_dir, cluster, head, run, files, {}, environment.values)
-    source_code.keep(state_dir, run, copy)
+    source_archive.keep(state_dir, run, copy)
     return run

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, ConfigError
 from orchestrator.ssh.copying.copy_progress import Copied, Progress, persist
-from orchestrator.ssh.copying.parts import SUM, hashed, part_of, patience, remote_digest, require_space
+from orchestrator.ssh.copying.partial_files import SUM, hashed, part_of, patience, remote_digest, require_space
 from orchestrator.ssh.copying.tree import SECOND, Entry, Tree, on_node, require_stored
 from orchestrator.ssh.session import Session
 from orchestrator.state import StateDir

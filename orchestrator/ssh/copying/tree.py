@@ -14,8 +14,8 @@ from pathlib import Path
 
 from orchestrator.errors import ConfigError, ContractError
 from orchestrator.ssh.channels import ANSWER_BYTES
-from orchestrator.ssh.receive import DEEPEST, LONGEST, MOST_FILES
 from orchestrator.ssh.session import Session
+from orchestrator.ssh.unpack_tar import DEEPEST, LONGEST, MOST_FILES
 
 KINDS = {stat.S_IFDIR: "d", stat.S_IFREG: "f", stat.S_IFLNK: "l"}
 SECOND = 10**9  # nanoseconds

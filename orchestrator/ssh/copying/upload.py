@@ -12,10 +12,10 @@ from orchestrator.errors import CommandFailed, ConfigError
 from orchestrator.ssh.copying import node_files
 from orchestrator.ssh.copying.copy_progress import Copied, Progress, persist
 from orchestrator.ssh.copying.node_files import ABSENT, Status
-from orchestrator.ssh.copying.parts import PIECE, SUM, hashed, part_of, patience, remote_digest, require_space
+from orchestrator.ssh.copying.partial_files import PIECE, SUM, hashed, part_of, patience, remote_digest, require_space
 from orchestrator.ssh.copying.tree import SECOND, Entry, Tree, of_path, require_stored
-from orchestrator.ssh.receive import Readable
 from orchestrator.ssh.session import ANSWER_SECONDS, Session
+from orchestrator.ssh.unpack_tar import Readable
 from orchestrator.state import StateDir
 
 CHANGED = 9

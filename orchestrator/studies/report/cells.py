@@ -11,7 +11,7 @@ from orchestrator.schema import Epoch, Results, StepTimes
 from orchestrator.schema.accuracy import time_to_accuracy
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import round_ratios, statistics
-from orchestrator.studies.report.load import StudyFiles
+from orchestrator.studies.report.study_directory import StudyFiles
 from orchestrator.studies.statistics import Estimate
 
 ACROSS = ("ranks", "nodes")  # keys in which a cell differs from its base case

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from orchestrator.studies.report import csv_files, html_page, markdown_and_latex
-from orchestrator.studies.report.report import Report
+from orchestrator.studies.report.content import Report
 
 
 def _markdown(report: Report) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from orchestrator.studies.report import cells, csv_files, measurement_conditions, number_text, tables
 from orchestrator.studies.report.cells import Summary
+from orchestrator.studies.report.content import Report
 from orchestrator.studies.report.drawings import Drawing, draw
-from orchestrator.studies.report.report import Report
 from orchestrator.studies.report.tables import Table
 
 STYLE = Path(__file__).with_name("page.css")

@@ -10,7 +10,7 @@ from orchestrator.schema.studies import Launch
 from orchestrator.studies import statistics
 from orchestrator.studies.report import cells, number_text
 from orchestrator.studies.report.cells import Summary
-from orchestrator.studies.report.load import StudyFiles
+from orchestrator.studies.report.study_directory import StudyFiles
 
 DISTURBED = 0.1  # share of the machine that other programs used
 

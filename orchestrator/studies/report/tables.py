@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from orchestrator.studies.report import measurement_conditions, number_text, published_numbers
 from orchestrator.studies.report.cells import Group, Summary
-from orchestrator.studies.report.load import StudyFiles
 from orchestrator.studies.report.published_comparison import Comparison
+from orchestrator.studies.report.study_directory import StudyFiles
 from orchestrator.studies.statistics import Estimate
 
 

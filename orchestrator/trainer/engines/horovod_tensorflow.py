@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer.engines import keras_engine, step_inputs, training_loop, weight_files
+from orchestrator.trainer.engines import engine_loop, keras_engine, step_inputs, weight_files
 
 
 class HorovodTensorflow(keras_engine.KerasEngine):
@@ -56,7 +56,7 @@ def main(run_directory: Path) -> None:
     keras_engine.prepare(config, hvd.local_rank())
     course = step_inputs.load(config, hvd.rank(), hvd.size())
     engine = HorovodTensorflow(config, weight_files.initial(run_directory, hvd.rank()))
-    training_loop.run(run_directory, course, engine)
+    engine_loop.run(run_directory, course, engine)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer.engines import step_inputs, torch_engine, training_loop, weight_files
+from orchestrator.trainer.engines import engine_loop, step_inputs, torch_engine, weight_files
 
 
 class HorovodTorch(torch_engine.TorchEngine):
@@ -40,7 +40,7 @@ def main(run_directory: Path) -> None:
     config = step_inputs.read_config(run_directory)
     hvd.init()
     course = step_inputs.load(config, hvd.rank(), hvd.size())
-    training_loop.run(run_directory, course, HorovodTorch(config, weight_files.initial(run_directory, hvd.rank())))
+    engine_loop.run(run_directory, course, HorovodTorch(config, weight_files.initial(run_directory, hvd.rank())))
 
 
 if __name__ == "__main__":

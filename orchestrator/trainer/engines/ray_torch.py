@@ -17,7 +17,7 @@ from ray.train.torch import TorchTrainer, prepare_model
 
 from orchestrator import launch_layout
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer.engines import step_inputs, torch_engine, training_loop, weight_files
+from orchestrator.trainer.engines import engine_loop, step_inputs, torch_engine, weight_files
 
 
 class RayTorch(torch_engine.TorchEngine):
@@ -41,7 +41,7 @@ def train(settings: dict[str, str]) -> None:
     context = ray.train.get_context()
     rank, world = context.get_world_rank(), context.get_world_size()
     course = step_inputs.load(config, rank, world)
-    training_loop.run(run_directory, course, RayTorch(config, weight_files.initial(run_directory, rank), rank, world))
+    engine_loop.run(run_directory, course, RayTorch(config, weight_files.initial(run_directory, rank), rank, world))
 
 
 def main(run_directory: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from orchestrator.trainer.engines import keras_engine, step_inputs, training_loop, weight_files
+from orchestrator.trainer.engines import engine_loop, keras_engine, step_inputs, weight_files
 
 
 class Single(keras_engine.KerasEngine):
@@ -37,7 +37,7 @@ def main(run_directory: Path) -> None:
     config = step_inputs.read_config(run_directory)
     keras_engine.prepare(config, 0)
     course = step_inputs.load(config, 0, 1)
-    training_loop.run(run_directory, course, Single(config, weight_files.initial(run_directory, 0), 1))
+    engine_loop.run(run_directory, course, Single(config, weight_files.initial(run_directory, 0), 1))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer.data.in_memory import Arrays
-from orchestrator.trainer.engines import keras_engine, step_inputs, training_loop, weight_files
+from orchestrator.trainer.engines import engine_loop, keras_engine, step_inputs, weight_files
 
 
 class TensorflowMultiworker(keras_engine.KerasEngine):
@@ -76,7 +76,7 @@ def main(run_directory: Path) -> None:
     keras_engine.prepare(config, int(os.environ["LOCAL_RANK"]))
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
     engine = TensorflowMultiworker(config, initial, strategy)
-    training_loop.run(run_directory, step_inputs.load(config, rank, world), engine)
+    engine_loop.run(run_directory, step_inputs.load(config, rank, world), engine)
 
 
 if __name__ == "__main__":

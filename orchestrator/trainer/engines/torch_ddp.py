@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer.engines import step_inputs, torch_engine, training_loop, weight_files
+from orchestrator.trainer.engines import engine_loop, step_inputs, torch_engine, weight_files
 
 
 class TorchDdp(torch_engine.TorchEngine):
@@ -35,7 +35,7 @@ def main(run_directory: Path) -> None:
     initial = weight_files.initial(run_directory, int(os.environ["RANK"]))
     dist.init_process_group("gloo")
     course = step_inputs.load(config, dist.get_rank(), dist.get_world_size())
-    training_loop.run(run_directory, course, TorchDdp(config, initial))
+    engine_loop.run(run_directory, course, TorchDdp(config, initial))
     dist.destroy_process_group()
 
 

@@ -6,13 +6,13 @@ import keras
 import tensorflow as tf
 from keras import layers
 
+from orchestrator.trainer.models.batch_normalization import FusedBatchNormalization, Normalization
 from orchestrator.trainer.models.classic import alexnet, lenet, vgg16
 from orchestrator.trainer.models.inception import googlenet
 from orchestrator.trainer.models.inception_v3 import inception_v3
 from orchestrator.trainer.models.initializers import assign_initial_weights
 from orchestrator.trainer.models.mlp import dense
 from orchestrator.trainer.models.mobilenet import mobilenet_v2
-from orchestrator.trainer.models.normalization import FusedBatchNormalization, Normalization
 from orchestrator.trainer.models.pooling import MaxPooling2D
 from orchestrator.trainer.models.resnet import resnet20, resnet50, resnet101
 

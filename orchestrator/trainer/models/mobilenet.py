@@ -4,8 +4,8 @@ import tensorflow as tf
 from keras import layers
 
 from orchestrator.schema import SMALL_IMAGE
+from orchestrator.trainer.models.batch_normalization import normalization
 from orchestrator.trainer.models.initializers import he_normal
-from orchestrator.trainer.models.normalization import normalization
 from orchestrator.trainer.models.shared_layers import conv_bn, logits, unbiased
 
 # Expansion, filters, blocks, stride of the first block (ibid., table 2).

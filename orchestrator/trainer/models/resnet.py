@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras import layers
 
 from orchestrator.schema import SMALL_IMAGE
-from orchestrator.trainer.models.normalization import normalization
+from orchestrator.trainer.models.batch_normalization import normalization
 from orchestrator.trainer.models.pooling import MaxPooling2D
 from orchestrator.trainer.models.shared_layers import conv_bn, logits, unbiased
 

@@ -4,9 +4,9 @@ import keras
 import tensorflow as tf
 from keras import layers
 
+from orchestrator.trainer.models.batch_normalization import normalization
 from orchestrator.trainer.models.convolution import Convolution2D
 from orchestrator.trainer.models.initializers import ParallelInitializer, he_normal
-from orchestrator.trainer.models.normalization import normalization
 
 
 def conv_bn(

@@ -18,9 +18,9 @@ from pathlib import Path
 from orchestrator import launch_layout
 from orchestrator.launch_layout import Layout
 from orchestrator.trainer.supervision import leftover_processes, rank_record
-from orchestrator.trainer.supervision.local_address import is_local
 from orchestrator.trainer.supervision.node_agent import ENDING, GRACE, TERMINATED
 from orchestrator.trainer.supervision.output_relay import Relay
+from orchestrator.trainer.supervision.own_addresses_and_ports import is_local
 from orchestrator.trainer.supervision.rank_environment import RENDEZVOUS_HOST, RENDEZVOUS_PORT
 from orchestrator.trainer.supervision.signals import Signals
 

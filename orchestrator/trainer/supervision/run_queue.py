@@ -18,7 +18,7 @@ from pathlib import Path
 from orchestrator import cpu_usage
 from orchestrator.schema import TERMINATED, Queue, QueuedRun, RunStatus, State, Turn, bounded_files
 from orchestrator.trainer.supervision import diagnosis, leftover_processes
-from orchestrator.trainer.supervision.local_address import is_local
+from orchestrator.trainer.supervision.own_addresses_and_ports import is_local
 from orchestrator.trainer.supervision.signals import Signals
 from orchestrator.trainer.supervision.supervise import SSH, sweep
 

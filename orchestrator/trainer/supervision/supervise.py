@@ -29,7 +29,7 @@ from orchestrator.trainer.supervision import (
     start_progress,
     user_variables,
 )
-from orchestrator.trainer.supervision.local_address import free_ports, is_local, towards
+from orchestrator.trainer.supervision.own_addresses_and_ports import free_ports, is_local, towards
 from orchestrator.trainer.supervision.signals import Signals
 
 TRAINER_GRACE = 60.0  # for a step and a checkpoint

@@ -15,7 +15,7 @@ from orchestrator import state
 from orchestrator.config import Config, Monitoring
 from orchestrator.lifecycle import fetch_before_removal, teardown
 from orchestrator.monitoring import connection, series
-from orchestrator.monitoring.top import GOING, NODES, RUNS, TRAINING
+from orchestrator.monitoring.current_state import GOING, NODES, RUNS, TRAINING
 from orchestrator.schema import RunStatus
 from orchestrator.state import StateDir
 from tests import builders, waiting

@@ -12,7 +12,7 @@ from orchestrator.config import Config
 from orchestrator.errors import OrchestratorError
 from orchestrator.prediction.gradient_groups import ENGINES
 from orchestrator.recipes import models
-from orchestrator.runs import jobs, predictions, store
+from orchestrator.runs import jobs, prediction_inputs, store
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import CheckMessage, CheckResult, Predicted, World
 from orchestrator.state import StateDir
@@ -338,7 +338,7 @@ def test_review_shows_predicted_and_measured_images_per_second() -> None:
     headings, row, summary = printed("predict", "--review").splitlines()
     assert "predicted images/s" in headings
     assert row.split()[2:] == ["2", "60", "40", "-", "80", "50", "+20.0%", "yes"]
-    (review,) = predictions.review()
+    (review,) = prediction_inputs.review()
     assert str(review) == "predicted 60 images/s (40 - 80), measured 50: error +20.0%"
     assert summary.startswith("median error 20.0%, 1 of 1 measurements inside the 90 % band")
 

@@ -2,7 +2,7 @@
 
 from orchestrator import state
 from orchestrator.lifecycle import deploy
-from orchestrator.lifecycle.node_steps import NodeSteps
+from orchestrator.lifecycle.deploy_steps import NodeSteps
 from orchestrator.state import StateDir
 from orchestrator.terraform import sources
 from tests import builders

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.cli import monitoring_view, output
+from orchestrator.cli import monitoring_tables, output
 from orchestrator.errors import ContractError
-from orchestrator.monitoring import series, summary, top
+from orchestrator.monitoring import current_state, series, summary
 from orchestrator.monitoring.prometheus import Prometheus, Series
 from tests import builders
 from tests.stand_ins import prometheus_stand_in
 from tests.stand_ins.prometheus_stand_in import NOW, Answers, vector
-from tests.unit.monitoring import test_top
+from tests.unit.monitoring import test_current_state
 
 RUN = builders.run(started=NOW - 60.0)
 NUMBERS = [1e30, -1e30, 1e308, 5e-324, 1e18, -1.0, 0.0, math.nan, math.inf, -math.inf]
@@ -25,20 +25,20 @@ CLOCK = ("query", "vector(time())")
 
 def show(shown: list[Series]) -> None:
     """Print `top`, `top --json`, `metrics` and `metrics --json` of these series."""
-    answers = {**test_top.answers(shown, shown, running=True), ("query", top.NODES): vector(*shown)}
-    answers |= {("query", top.RUNS): vector(*shown)}
+    answers = {**test_current_state.answers(shown, shown, running=True), ("query", current_state.NODES): vector(*shown)}
+    answers |= {("query", current_state.RUNS): vector(*shown)}
     with prometheus_stand_in.listening(answers) as port, Prometheus(f"http://127.0.0.1:{port}") as prometheus:
-        result = top.query_top(prometheus, ["demo-head", "demo-worker-0"])
-    output.console.print(monitoring_view.tables("demo", result))
+        result = current_state.query_top(prometheus, ["demo-head", "demo-worker-0"])
+    output.console.print(monitoring_tables.tables("demo", result))
     output.as_json(result)
     for training in summary.by_run(shown).values():
-        monitoring_view.run(training)
+        monitoring_tables.run(training)
         output.as_json(training)
 
 
 def everything(values: list[float]) -> list[Series]:
     """Return series that `top` and `metrics` read, with these values in turn."""
-    every = [*test_top.NODES, *test_top.RUNS, *prometheus_stand_in.training()]
+    every = [*test_current_state.NODES, *test_current_state.RUNS, *prometheus_stand_in.training()]
     return [Series(each.name, each.labels, [(NOW, values[n % len(values)])]) for n, each in enumerate(every)]
 
 

@@ -8,9 +8,9 @@ import pytest
 from orchestrator.prediction import forecast, ready_gradients, single_rank
 from orchestrator.prediction.allreduce_time import Link
 from orchestrator.prediction.cluster_links import Connection
+from orchestrator.prediction.communication_overlap import Options
 from orchestrator.prediction.forecast import Recipe
 from orchestrator.prediction.link_fit import Point
-from orchestrator.prediction.step_timeline import Options
 
 ONE = single_rank.from_step(32, 1.0, ready_gradients.estimate("resnet50", 224, 1000), cores=4.0)
 LINK = Link(1e-3, 8e-9, 8e-9, 5e-3, 1e-9)

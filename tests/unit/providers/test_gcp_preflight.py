@@ -10,7 +10,7 @@ from orchestrator.config.sections import Gpu
 from orchestrator.errors import PreflightError
 from orchestrator.lifecycle import plan
 from orchestrator.providers import gcp
-from orchestrator.providers.gcp.preflight import NEEDED
+from orchestrator.providers.gcp.preflight_checks import NEEDED
 from orchestrator.state import Record
 from tests.stand_ins import google_stand_in
 from tests.stand_ins.google_stand_in_data import HERE, IMAGE, REGION, ZONE, refusal

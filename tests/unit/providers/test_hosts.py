@@ -14,8 +14,7 @@ from orchestrator import state
 from orchestrator.config import Config
 from orchestrator.errors import NodesFailed, PreflightError
 from orchestrator.providers import hosts
-from orchestrator.providers.hosts import login
-from orchestrator.providers.hosts import survey as hosts_survey
+from orchestrator.providers.hosts import host_facts, login
 from orchestrator.ssh import Unreachable
 from orchestrator.state import Record
 from tests.unit.conftest import StandIn
@@ -68,7 +67,7 @@ def config(*addresses: str, **more: Any) -> Config:
 
 def record(settings: Config, last: Record | None = None) -> Record:
     """Return the record of a deploy, after ``last`` if given."""
-    hosts_survey.survey(settings)
+    host_facts.survey(settings)
     before = last or Record(id="1a2b3c4d", config={})
     variables = {
         "slots": None,
@@ -217,12 +216,12 @@ def test_facts_can_be_read_on_any_machine(stand_in: StandIn, monkeypatch: pytest
     stand_in("ssh", 'for word; do :; done; exec /bin/sh -c "$word"')
     monkeypatch.setenv("PATH", os.pathsep.join([os.environ["PATH"], path]))
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 50000 10.0.0.10 2222")
-    host_facts = hosts_survey.survey_host(login.Login(address="10.0.0.10"))
-    assert host_facts.architecture == os.uname().machine
-    assert host_facts.cpus == len(os.sched_getaffinity(0))
-    assert (host_facts.reached_at, host_facts.listens_on) == ("10.0.0.10", 2222)
-    assert os.getuid() in host_facts.ids
-    assert len(host_facts.id) == 16
+    facts = host_facts.survey_host(login.Login(address="10.0.0.10"))
+    assert facts.architecture == os.uname().machine
+    assert facts.cpus == len(os.sched_getaffinity(0))
+    assert (facts.reached_at, facts.listens_on) == ("10.0.0.10", 2222)
+    assert os.getuid() in facts.ids
+    assert len(facts.id) == 16
 
 
 @pytest.mark.parametrize("script", sorted(path.name for path in Path(hosts.__file__).parent.glob("*.sh")))

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator import state
-from orchestrator.reproduction import load, run_archive
-from orchestrator.reproduction.load import Exported
-from orchestrator.runs import provenance, script, source_code
+from orchestrator.reproduction import exported_run, run_archive
+from orchestrator.reproduction.exported_run import Exported
+from orchestrator.runs import provenance, script, source_archive
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import Hardware, RunStatus
 from orchestrator.state import StateDir
@@ -55,7 +55,7 @@ def scripted(directory: Path, *argv: str, variables: Iterable[str] = (), exit_co
     source = script.gather(argv)
     run = builders.run(id="script-1", kind="script", command=source.command)
     here = _launched(state_dir, run, source.files, variables, exit_code)
-    source_code.keep(state_dir, run, source_code.packed(source))
+    source_archive.keep(state_dir, run, source_archive.packed(source))
     (here / "output").mkdir(exist_ok=True)
     (here / "output" / "results.json").write_text(json.dumps({"loss": 0.5, "epochs": [{"top1": 0.9}]}))
     return state_dir, run
@@ -77,7 +77,7 @@ def _launched(
 def loaded(**changes: Any) -> Exported:
     """Return the files of a training run, some of which ``changes`` replace."""
     state_dir, run = trained()
-    return Exported(**{**vars(load.load(state_dir.runs / run.id)), **changes})
+    return Exported(**{**vars(exported_run.load(state_dir.runs / run.id)), **changes})
 
 
 def packed(members: Iterable[tuple[str, bytes]], kind: bytes = tarfile.REGTYPE, link: str = "") -> bytes:

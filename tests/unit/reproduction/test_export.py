@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from orchestrator import state
-from orchestrator.reproduction import citation, export_contents, load, rerun, run_archive
+from orchestrator.reproduction import citation, export_contents, exported_run, rerun, run_archive
 from orchestrator.runs import checksums
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.schema import RunStatus
@@ -44,7 +44,7 @@ def test_training_run_is_exported_after_the_teardown(cli: Cli, tmp_path: Path) -
 
 def test_origin_of_a_run_includes_the_inputs_of_its_image() -> None:
     state_dir, run = cases.trained()
-    provenance = load.load(state_dir.runs / run.id).provenance
+    provenance = exported_run.load(state_dir.runs / run.id).provenance
     assert str(provenance.settings.pop("local.base_image")).startswith("debian:12")
     assert provenance.settings == {"provider": "local", "nodes": 2, "framework": "tensorflow", "gpu.driver": "auto"}
     assert {"Dockerfile", "orchestrator/trainer/train.py"} <= provenance.image_files.keys()
@@ -127,7 +127,7 @@ def test_search_for_secrets_finds_them() -> None:
 def test_repeat_command_of_a_script_has_names_of_variables_only(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print()")
     state_dir, run = cases.scripted(tmp_path, "python", str(tmp_path / "train.py"), "--lr", "1", variables=["B", "A"])
-    words = citation.repeating(load.load(state_dir.runs / run.id))
+    words = citation.repeating(exported_run.load(state_dir.runs / run.id))
     assert words[-9:] == ["--env", "A", "--env", "B", "--", "python", "train.py", "--lr", "1"]
 
 
@@ -143,7 +143,7 @@ def test_code_is_exported_as_of_the_start_of_the_run(cli: Cli, tmp_path: Path) -
     with tarfile.open(tmp_path / "run.tar.gz") as packed:
         assert packed.getmember(f"{run_archive.ROOT}/code/train.sh").mode == 0o755
     with run_archive.unpacked(tmp_path / "run.tar.gz") as directory:
-        old = load.load(directory)
+        old = exported_run.load(directory)
     assert old.output == {"loss": 0.5, "epochs.0.top1": 0.9}
     assert old.status == RunStatus(state="finished", exit_code=3, started=1.0, ended=9.0)
     assert (state_dir.runs / run.id).exists()
@@ -168,17 +168,17 @@ def test_any_results_of_a_script_are_exported_as_they_are(
 ) -> None:
     (tmp_path / "train.py").write_text("print()")
     state_dir, run = cases.scripted(tmp_path, "python", str(tmp_path / "train.py"))
-    (state_dir.runs / run.id / load.OUTPUT).write_bytes(content)
+    (state_dir.runs / run.id / exported_run.OUTPUT).write_bytes(content)
     finished = cli("export", "-o", "run.tar.gz")
     assert finished.returncode == 0, finished.stderr
     assert note in " ".join(finished.stderr.split())
-    assert members(tmp_path / "run.tar.gz")[load.OUTPUT] == content
-    assert load.load(state_dir.runs / run.id).output == numbers
+    assert members(tmp_path / "run.tar.gz")[exported_run.OUTPUT] == content
+    assert exported_run.load(state_dir.runs / run.id).output == numbers
 
 
 def test_repeat_command_of_training_has_its_test_samples() -> None:
     state_dir, run = cases.trained()
-    old = load.load(state_dir.runs / run.id)
+    old = exported_run.load(state_dir.runs / run.id)
     assert old.config
     assert "--test-samples" not in citation.repeating(old)
     config = old.config.model_copy(update={"test_samples": 64})

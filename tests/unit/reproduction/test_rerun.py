@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from orchestrator.errors import ConfigError
-from orchestrator.reproduction import load, rerun, run_archive
+from orchestrator.reproduction import exported_run, rerun, run_archive
 from orchestrator.schema.packages import Installed
 from tests import builders
 from tests.unit.conftest import Cli
@@ -67,7 +67,7 @@ def test_packages_are_exact_versions_without_options_of_pip() -> None:
 def test_variables_must_be_given_again(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print()")
     state_dir, run = cases.scripted(tmp_path, "python", str(tmp_path / "train.py"), variables=["TOKEN"])
-    old = load.load(state_dir.runs / run.id)
+    old = exported_run.load(state_dir.runs / run.id)
     with pytest.raises(ConfigError, match=r"values are not in the archive: \['TOKEN'\]") as caught:
         rerun.require_variables(old, {})
     assert "--env NAME" in caught.value.hint

@@ -20,7 +20,7 @@ from orchestrator.providers.hosts.login import Login
 from orchestrator.runs import store
 from orchestrator.runs.control import RunState
 from orchestrator.schema import RunStatus
-from orchestrator.services import password
+from orchestrator.services import password_file
 from orchestrator.services.jupyter import Secret
 from orchestrator.ssh import key_pair
 from orchestrator.state import StateDir
@@ -129,7 +129,7 @@ def test_any_key_is_read_or_refused_with_its_name(state_dir: StateDir, data: st.
 def test_any_password_file_is_read_or_refused_unseen(state_dir: StateDir, content: bytes) -> None:
     state_dir.notebook.write_bytes(content)
     with fuzz.refused(StateError, str(state_dir.notebook), never="hunter22"):
-        assert isinstance(password.read(state_dir.notebook, Secret), Secret)
+        assert isinstance(password_file.read(state_dir.notebook, Secret), Secret)
 
 
 @given(content=fuzz.damaged(b"time,rank,value\n1.0,0,2.5\n2.0,0,nan\n"))

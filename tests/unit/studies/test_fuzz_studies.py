@@ -15,7 +15,7 @@ from orchestrator.errors import ConfigError, OrchestratorError, StateError
 from orchestrator.studies import journal, matrix, progress_messages, status, study_files
 from orchestrator.studies.journal import Started
 from orchestrator.studies.launch_schedule import Schedule
-from orchestrator.studies.report import formats, report
+from orchestrator.studies.report import content, formats
 from tests.stand_ins import fuzz
 from tests.unit.studies import studies
 from tests.unit.studies.sample_study import Sample, published
@@ -127,7 +127,7 @@ def directory(tmp_path: Path) -> Path:
 
 def reported(directory: Path) -> None:
     """Create the report in every format but the page, whose drawings take a second."""
-    built = report.build(directory)
+    built = content.build(directory)
     for name in formats.FORMATS.keys() - {"html"}:
         assert formats.FORMATS[name](built)
 
@@ -141,7 +141,7 @@ def test_page_draws_extreme_numbers(directory: Path, key: str, value: float) -> 
     first, *rest = SAMPLE.launches
     lines = [first.model_copy(update={key: value}), *rest]
     (directory / journal.LAUNCHES).write_text("".join(f"{launch.model_dump_json()}\n" for launch in lines))
-    assert formats.FORMATS["html"](report.build(directory))
+    assert formats.FORMATS["html"](content.build(directory))
 
 
 WRONG = [("images_per_second", -1.0), ("step_seconds", -1.0), ("seconds", 1e308), ("seconds", -1.0)]
@@ -152,7 +152,7 @@ def test_impossible_measurement_is_refused_with_line_and_value(directory: Path, 
     path = directory / journal.LAUNCHES
     lines = [{**json.loads(line), key: value} for line in LAUNCHES.splitlines()]
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    for read in (journal.read, report.build):
+    for read in (journal.read, content.build):
         with pytest.raises(StateError, match=rf"launches\.jsonl.*line 1: {key}: {value:g}".replace("+", r"\+")):
             read(directory)
 

@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 import pytest
 
 from orchestrator.errors import StateError
-from orchestrator.studies.report import cells, formats, markdown_and_latex, report
-from orchestrator.studies.report.report import Report
+from orchestrator.studies.report import cells, content, formats, markdown_and_latex
+from orchestrator.studies.report.content import Report
 from orchestrator.studies.report.tables import Table
 from tests.unit.studies import published, sample_study
 from tests.unit.studies.sample_study import Sample
@@ -61,7 +61,7 @@ def sample_report(tmp_path_factory: pytest.TempPathFactory) -> Report:
     directory = tmp_path_factory.mktemp("sample") / "sample-study"
     numbers = dumped(sample_study.published())
     shrink = {"image_size": 32, "until": {"epochs": 8, "top1": 0.85}}
-    return report.build(Sample().write(directory, published=numbers, shrink=shrink, shrunk=True))
+    return content.build(Sample().write(directory, published=numbers, shrink=shrink, shrunk=True))
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +109,7 @@ def test_aa_pair_that_differs_from_one_is_reported(tmp_path: Path) -> None:
         else launch
         for launch in sample.launches
     ]
-    built = report.build(sample.write(tmp_path / "study"))
+    built = content.build(sample.write(tmp_path / "study"))
     assert "does NOT hold 1" in built.notes[0]
     assert 'class="note warn">The same cell' in formats.FORMATS["html"](built)
 
@@ -128,7 +128,7 @@ def test_published_numbers_are_shown_with_measured_ones(sample_report: Report) -
 
 def test_both_readings_of_an_ambiguous_text_are_compared(tmp_path: Path) -> None:
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1, 2, 4], rounds=6)
-    built = report.build(sample.write(tmp_path / "study", published=dumped(published.ghimire()), samples=60_000))
+    built = content.build(sample.write(tmp_path / "study", published=dumped(published.ghimire()), samples=60_000))
     readings = [
         (comparison.number.cell["ranks"], comparison.reading, comparison.published) for comparison in built.comparisons
     ]
@@ -145,7 +145,7 @@ def test_numbers_of_a_replaced_data_set_are_shown_with_it(tmp_path: Path) -> Non
     shrink = {"datasets": {"imagenet": "cifar10"}}
     for shrunk, cells_found in ((True, [1]), (False, [])):
         directory = sample.write(tmp_path / str(shrunk), published=numbers, shrink=shrink, shrunk=shrunk)
-        compared = report.build(directory).comparisons
+        compared = content.build(directory).comparisons
         assert [comparison.summary.cell.ranks for comparison in compared if comparison.summary] == cells_found
 
 
@@ -160,7 +160,7 @@ def test_published_seconds_are_of_the_samples_of_their_own_data_set(tmp_path: Pa
         launch.model_copy(update={"cell": cell, "key": cell.key, "run": None}) for launch in other.launches
     ]
     numbers = [seconds("cifar10"), seconds("synthetic")]
-    built = report.build(sample.write(tmp_path / "study", published=numbers))
+    built = content.build(sample.write(tmp_path / "study", published=numbers))
     known, unknown = built.comparisons
     assert known.measured
     assert known.summary
@@ -176,7 +176,7 @@ def test_published_seconds_of_a_replaced_data_set_are_of_its_samples(tmp_path: P
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
     shrink = {"datasets": {"imagenet": "cifar10"}}
     directory = sample.write(tmp_path / "study", published=[seconds("imagenet")], shrink=shrink, shrunk=True)
-    (compared,) = report.build(directory).comparisons
+    (compared,) = content.build(directory).comparisons
     assert compared.measured
     assert compared.summary
     assert compared.summary.images
@@ -188,15 +188,15 @@ def test_seconds_of_an_epoch_are_of_whole_epochs(tmp_path: Path, ended: str, who
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
     sample.results = [result.model_copy(update={"ended": ended}) for result in sample.results]
     assert {len(cells.whole_epochs(result)) for result in sample.results} == {whole}
-    assert report.build(sample.write(tmp_path / "many")).summaries[0].seconds
+    assert content.build(sample.write(tmp_path / "many")).summaries[0].seconds
     sample.results = [result.model_copy(update={"epochs": result.epochs[:1]}) for result in sample.results]
-    (row,) = rows(formats.FORMATS["csv"](report.build(sample.write(tmp_path / "one"))))
+    (row,) = rows(formats.FORMATS["csv"](content.build(sample.write(tmp_path / "one"))))
     assert bool(row["seconds_per_epoch"]) == (whole == 8)
 
 
 def test_only_the_launch_of_a_round_that_counts_enters_numbers(tmp_path: Path) -> None:
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
-    plain = report.build(sample.write(tmp_path / "plain"))
+    plain = content.build(sample.write(tmp_path / "plain"))
     first, result = sample.launches[0], sample.results[0]
     epochs = [epoch.model_copy(update={"seconds": 1e6, "test": epoch.test.model_copy(update={"top1": 0.0})})
               for epoch in result.epochs]  # fmt: skip
@@ -204,7 +204,7 @@ def test_only_the_launch_of_a_round_that_counts_enters_numbers(tmp_path: Path) -
         run = f"busy-{number}"
         sample.launches.append(first.model_copy(update={"run": run, "busy": 0.9}))
         sample.results.append(result.model_copy(update={"run": run, "epochs": epochs}))
-    built = report.build(sample.write(tmp_path / "busy"))
+    built = content.build(sample.write(tmp_path / "busy"))
     assert formats.FORMATS["csv"](built) == formats.FORMATS["csv"](plain)
     (summary,) = built.summaries
     numbers = (summary.images, summary.top1, summary.seconds)
@@ -226,7 +226,7 @@ def test_part_of_a_data_set_is_reported(tmp_path: Path) -> None:
         ]
     }
     sample.results = [result.model_copy(update=part) for result in sample.results]
-    built = report.build(sample.write(tmp_path / "study"))
+    built = content.build(sample.write(tmp_path / "study"))
     for name in ("html", "markdown", "latex"):
         text = formats.FORMATS[name](built)
         assert "Only a part of cifar10 was used: 9,000 of 50,000 training images." in text
@@ -239,7 +239,7 @@ def test_other_threads_than_in_the_base_case_are_reported(tmp_path: Path) -> Non
         result.model_copy(update={"config": result.config.model_copy(update={"threads": 2 // result.world.size})})
         for result in sample.results
     ]
-    built = report.build(sample.write(tmp_path / "study"))
+    built = content.build(sample.write(tmp_path / "study"))
     words = "Threads per rank: 1, in the base case 2. Its speed-up and efficiency compare numbers of cores, too."
     assert words in built.notes
     assert words in formats.FORMATS["markdown"](built)
@@ -256,7 +256,7 @@ def test_whole_data_set_is_not_reported_as_a_part(sample_report: Report) -> None
 def test_rounds_begin_with_one_where_people_read(tmp_path: Path) -> None:
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=2)
     sample.launches[0] = sample.launches[0].model_copy(update={"problem": "no"})
-    built = report.build(sample.write(tmp_path / "study"))
+    built = content.build(sample.write(tmp_path / "study"))
     assert [row["round"] for row in rows(formats.FORMATS["launches"](built))] == ["1", "1", "2", "2"]
     assert [table.rows[0][2] for table in built.tables if table.title.startswith("Launches without")] == ["1"]
 
@@ -271,7 +271,7 @@ def test_accuracies_of_fewer_test_samples_are_not_compared(tmp_path: Path, shrun
         for metric in ("top1", "images_per_second")
     ]
     keys: dict[str, Any] = {"shrink": {"test_samples": 64}, "shrunk": True} if shrunk else {}
-    built = report.build(sample.write(tmp_path / "study", published=numbers, **keys))
+    built = content.build(sample.write(tmp_path / "study", published=numbers, **keys))
     assert [(result.measured is None, result.ratio is None) for result in built.comparisons] == [
         (True, True),
         (False, False),
@@ -288,7 +288,7 @@ def test_accuracies_of_fewer_test_samples_are_not_compared(tmp_path: Path, shrun
 def test_accuracies_of_the_whole_test_are_compared(tmp_path: Path) -> None:
     numbers = [{"cell": {"ranks": 1}, "metric": "top1", "value": 0.9, "source": "x"}]
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
-    built = report.build(sample.write(tmp_path / "study", published=numbers))
+    built = content.build(sample.write(tmp_path / "study", published=numbers))
     assert all(comparison.ratio for comparison in built.comparisons)
     assert "test samples" not in built.facts
     assert not any("Accuracies are of" in note for note in built.notes)
@@ -298,13 +298,13 @@ def test_limit_above_the_test_split_has_no_effect(tmp_path: Path) -> None:
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
     limited = {"config": sample.results[0].config.model_copy(update={"test_samples": 10**6})}
     sample.results = [result.model_copy(update=limited) for result in sample.results]
-    assert "test samples" not in report.build(sample.write(tmp_path / "study")).facts
+    assert "test samples" not in content.build(sample.write(tmp_path / "study")).facts
 
 
 def test_machine_is_among_the_facts(tmp_path: Path) -> None:
     directory = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=1).write(tmp_path / "study")
     (directory / "machine.json").write_text('{"processor": "Example CPU, 2 cores", "instructions": "avx2"}')
-    built = report.build(directory)
+    built = content.build(directory)
     assert (built.facts["processor"], built.facts["instructions"]) == ("Example CPU, 2 cores", "avx2")
 
 
@@ -344,7 +344,7 @@ def test_drawings_are_well_formed_and_use_the_pages_colours(page: str) -> None:
 
 def test_many_ranks_have_plain_numbers_on_logarithmic_axes(tmp_path: Path) -> None:
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1, 4, 64], rounds=6)
-    page = formats.FORMATS["html"](report.build(sample.write(tmp_path / "study")))
+    page = formats.FORMATS["html"](content.build(sample.write(tmp_path / "study")))
     assert "mathdefault" not in page
     assert {"1,000", "5,000"} <= set(Page(page).words)
 
@@ -352,7 +352,7 @@ def test_many_ranks_have_plain_numbers_on_logarithmic_axes(tmp_path: Path) -> No
 def test_launches_on_a_busy_machine_are_reported(tmp_path: Path) -> None:
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
     sample.launches = [launch.model_copy(update={"busy": 0.5 * (launch.round == 2)}) for launch in sample.launches]
-    built = report.build(sample.write(tmp_path / "study"))
+    built = content.build(sample.write(tmp_path / "study"))
     assert any(note.startswith("2 of 12 launches began while") for note in built.notes)
     assert "2 of 12 launches began while" in formats.FORMATS["html"](built)
 
@@ -402,7 +402,7 @@ def test_latex_reads_no_name_as_markup(text: str, escaped: str) -> None:
 def test_facts_in_latex_stay_in_their_comment(tmp_path: Path) -> None:
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1, 2], rounds=2)
     directory = sample.write(tmp_path / "study", base={"engine": "ours\n\\input{x}"}, description="a\r\\input{x}")
-    head, _ = formats.FORMATS["latex"](report.build(directory)).split(r"\begin{table}", 1)
+    head, _ = formats.FORMATS["latex"](content.build(directory)).split(r"\begin{table}", 1)
     assert all(line.startswith("%") for line in head.splitlines() if line)
 
 
@@ -424,7 +424,7 @@ def hostile(tmp_path: Path) -> Path:
 
 
 def test_names_from_files_are_text_in_the_page(hostile: Path) -> None:
-    parsed = Page(formats.FORMATS["html"](report.build(hostile)))
+    parsed = Page(formats.FORMATS["html"](content.build(hostile)))
     assert {tag for tag, _ in parsed.elements} & {"script", "a1"} == set()
     assert {name for _, attributes in parsed.elements for name in attributes if name.startswith("on")} == set()
     text = "".join(parsed.words)
@@ -435,7 +435,7 @@ def test_names_from_files_are_text_in_the_page(hostile: Path) -> None:
 
 @pytest.mark.parametrize("name", ["markdown", "latex", "csv", "launches"])
 def test_names_from_files_are_text_in_other_formats(hostile: Path, name: str) -> None:
-    text = formats.FORMATS[name](report.build(hostile))
+    text = formats.FORMATS[name](content.build(hostile))
     assert "\x1b" not in text
     if name == "markdown":
         assert "<script" not in text.replace("\\<", "")
@@ -450,7 +450,7 @@ def test_unfinished_study_has_a_partial_report(tmp_path: Path) -> None:
         file.write('{"cell": {"engine"')
     (directory / "runs" / "resnet20-ours-1-0" / "results.json").unlink()
     (directory / "runs" / "resnet20-ours-2-1" / "results.json").write_text("{")
-    built = report.build(directory)
+    built = content.build(directory)
     assert [summary.images.interval for summary in built.summaries if summary.images] == [None, None]
     notes = " ".join(built.notes)
     assert "last line is incomplete" in notes
@@ -464,20 +464,20 @@ def test_unfinished_study_has_a_partial_report(tmp_path: Path) -> None:
 def test_study_without_a_launch_has_a_report(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("name: empty\n")
     (tmp_path / "launches.jsonl").write_text("")
-    built = report.build(tmp_path)
+    built = content.build(tmp_path)
     assert all(form(built) is not None for form in formats.FORMATS.values())
 
 
 def test_directory_without_a_study_is_refused(tmp_path: Path) -> None:
     (tmp_path / "launches.jsonl").write_text("")
     with pytest.raises(StateError, match=r"holds no study: study\.yaml is missing"):
-        report.build(tmp_path)
+        content.build(tmp_path)
 
 
 def test_study_whose_first_launch_runs_has_no_report_yet(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("name: tiny\n")
     with pytest.raises(StateError, match="no launch has ended yet") as caught:
-        report.build(tmp_path)
+        content.build(tmp_path)
     assert f"`orchestrator study status {tmp_path}`" in caught.value.hint
 
 
@@ -485,16 +485,16 @@ def test_file_instead_of_a_directory_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "launches.jsonl"
     path.write_text("")
     with pytest.raises(StateError, match="expected the directory of a study, found a file"):
-        report.build(path)
+        content.build(path)
 
 
-@pytest.mark.parametrize(("name", "content"), [("study.yaml", "a: [1"), ("study.yaml", "published: 3"),
+@pytest.mark.parametrize(("name", "text"), [("study.yaml", "a: [1"), ("study.yaml", "published: 3"),
                                                ("launches.jsonl", "{}\n"), ("launches.jsonl", "x\n")])  # fmt: skip
-def test_damaged_study_is_refused_with_its_place(tmp_path: Path, name: str, content: str) -> None:
+def test_damaged_study_is_refused_with_its_place(tmp_path: Path, name: str, text: str) -> None:
     Sample(engines=["ours"], models=["resnet20"], ranks=[1], rounds=1).write(tmp_path / "study")
-    (tmp_path / "study" / name).write_text(content)
+    (tmp_path / "study" / name).write_text(text)
     with pytest.raises(StateError, match=re.escape(name)):
-        report.build(tmp_path / "study")
+        content.build(tmp_path / "study")
 
 
 def test_thousand_launches_take_less_than_five_seconds(tmp_path: Path) -> None:
@@ -502,7 +502,7 @@ def test_thousand_launches_take_less_than_five_seconds(tmp_path: Path) -> None:
     assert len(sample.launches) == 975
     directory = sample.write(tmp_path / "study")
     start = time.process_time()
-    formats.FORMATS["html"](report.build(directory))
+    formats.FORMATS["html"](content.build(directory))
     assert time.process_time() - start < 5.0
 
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.prediction import ready_gradients, single_rank, step_timeline
+from orchestrator.prediction import communication_overlap, ready_gradients, single_rank
 from orchestrator.prediction.allreduce_time import COPY, Link, Topology
+from orchestrator.prediction.communication_overlap import Options
 from orchestrator.prediction.gradient_groups import BUCKET, FIRST_BUCKET, Engine, fixed
 from orchestrator.prediction.ready_gradients import Gradient
 from orchestrator.prediction.single_rank import Node
-from orchestrator.prediction.step_timeline import Options
 
 ENGINES: list[Engine] = ["ours", "horovod", "torch-ddp", "parameter-server"]
 INSTANT = Link(alpha=0.0, beta=0.0, beta_small=0.0)
@@ -44,7 +44,7 @@ options = st.builds(
 
 
 def seconds(node: Node, ranks: int, link: Link, options: Options) -> float:
-    return step_timeline.predict(node, Topology(ranks, 1, link, link), options).seconds
+    return communication_overlap.predict(node, Topology(ranks, 1, link, link), options).seconds
 
 
 @given(nodes(), links(), options, st.integers(2, 512))
@@ -75,7 +75,7 @@ def test_infinite_link_costs_only_the_wait_for_the_slowest(node: Node, engine: E
 
 @given(nodes(), links(), options)
 def test_one_rank_communicates_nothing(node: Node, link: Link, options: Options) -> None:
-    predicted = step_timeline.predict(node, Topology(1, 1, link, link), options)
+    predicted = communication_overlap.predict(node, Topology(1, 1, link, link), options)
     assert predicted.exposed == 0
     assert predicted.seconds == pytest.approx(node.seconds + (options.passes - 1) * (node.forward + node.backward))
 
@@ -84,7 +84,7 @@ def test_one_rank_communicates_nothing(node: Node, link: Link, options: Options)
 def test_gradients_that_all_come_last_hide_nothing(node: Node, link: Link, ranks: int) -> None:
     whole = replace(node, gradients=(Gradient(node.bytes, 1.0),), cores=None)
     link = replace(link, cycle=0.0)
-    predicted = step_timeline.predict(whole, Topology(ranks, 1, link, link), Options())
+    predicted = communication_overlap.predict(whole, Topology(ranks, 1, link, link), Options())
     assert predicted.exposed == pytest.approx(link.allreduce(node.bytes, ranks), abs=1e-9)
 
 
@@ -106,9 +106,11 @@ def test_cores_that_communicate_do_not_compute_meanwhile() -> None:
     halves = (Gradient(50e6, 0.5), Gradient(50e6, 1.0))
     rank_step = single_rank.from_step(32, 1.0, halves, cores=1.0)
     link = Link(0.0, 2e-9, 2e-9, load=1e-9)
-    predicted = step_timeline.predict(rank_step, Topology(2, 1, link, link), Options(group=60e6))
+    predicted = communication_overlap.predict(rank_step, Topology(2, 1, link, link), Options(group=60e6))
     assert predicted.seconds - predicted.exposed - rank_step.waiting(2) == pytest.approx(1.0 + 50e6 * (1e-9 + COPY))
-    on_gpu = step_timeline.predict(replace(rank_step, cores=None), Topology(2, 1, link, link), Options(group=60e6))
+    on_gpu = communication_overlap.predict(
+        replace(rank_step, cores=None), Topology(2, 1, link, link), Options(group=60e6)
+    )
     assert on_gpu.seconds - on_gpu.exposed - rank_step.waiting(2) == pytest.approx(1.0)
 
 
@@ -125,4 +127,6 @@ def test_cores_that_communicate_do_not_compute_meanwhile() -> None:
 def test_auto_compression_follows_precision_and_gain(compression: str, precision: str, speed: float, kind: str) -> None:
     rank_step = single_rank.from_step(32, 1.0, ready_gradients.estimate("resnet50", 224, 1000), cores=1.0)
     link = Link(1e-4, speed, speed)
-    assert step_timeline.carried(compression, precision, rank_step, Topology(2, 1, link, link), Options()) == kind
+    assert (
+        communication_overlap.carried(compression, precision, rank_step, Topology(2, 1, link, link), Options()) == kind
+    )

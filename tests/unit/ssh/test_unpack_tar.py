@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.ssh import receive
-from orchestrator.ssh.receive import Refused
+from orchestrator.ssh import unpack_tar
+from orchestrator.ssh.unpack_tar import Refused
 
 LIMITS = {"log": 1000, "output/": 1000}
 Member = tuple[tarfile.TarInfo, bytes]
@@ -31,7 +31,7 @@ def archive(members: Iterable[Member], form: int = tarfile.GNU_FORMAT) -> bytes:
 
 def unpack(target: Path, *members: Member) -> list[str]:
     target.mkdir()
-    return receive.unpack(io.BytesIO(archive(members)), LIMITS, target)
+    return unpack_tar.unpack(io.BytesIO(archive(members)), LIMITS, target)
 
 
 def files_below(directory: Path) -> list[str]:
@@ -91,9 +91,9 @@ def test_existing_link_is_not_followed(tmp_path: Path, link: str) -> None:
     existing.parent.mkdir(parents=True)
     existing.symlink_to(tmp_path)
     with pytest.raises(Refused, match=r"through a link|twice"):
-        receive.unpack(io.BytesIO(archive([entry(f"output/{link}/stolen")])), LIMITS, tmp_path / "run")
+        unpack_tar.unpack(io.BytesIO(archive([entry(f"output/{link}/stolen")])), LIMITS, tmp_path / "run")
     with pytest.raises(Refused, match="twice"):
-        receive.unpack(io.BytesIO(archive([entry(f"output/{link}")])), LIMITS, tmp_path / "run")
+        unpack_tar.unpack(io.BytesIO(archive([entry(f"output/{link}")])), LIMITS, tmp_path / "run")
     assert list(tmp_path.rglob("stolen")) == []
 
 
@@ -109,7 +109,7 @@ def test_too_many_bytes_are_refused_before_they_are_written(tmp_path: Path) -> N
 
 
 def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receive, "MOST_FILES", 3)
+    monkeypatch.setattr(unpack_tar, "MOST_FILES", 3)
     with pytest.raises(Refused, match="or 3 files"):
         unpack(tmp_path / "run", *(entry(f"output/{number}", b"") for number in range(4)))
 
@@ -122,7 +122,7 @@ def test_sparse_file_that_unpacks_to_more_is_refused(tmp_path: Path) -> None:
     header[148:156] = b"%06o\0 " % (sum(header[:148]) + 8 * ord(" ") + sum(header[156:512]))
     (tmp_path / "run").mkdir()
     with pytest.raises(Refused, match="'log' as a sparse file"):
-        receive.unpack(io.BytesIO(bytes(header) + bytes(1024)), LIMITS, tmp_path / "run")
+        unpack_tar.unpack(io.BytesIO(bytes(header) + bytes(1024)), LIMITS, tmp_path / "run")
 
 
 def test_endless_header_is_not_read_into_memory(tmp_path: Path) -> None:
@@ -139,15 +139,15 @@ def test_endless_header_is_not_read_into_memory(tmp_path: Path) -> None:
 
     pipe = Endless()
     with pytest.raises(Refused, match="headers without end"):
-        receive.unpack(pipe, LIMITS, tmp_path)
-    assert pipe.sent < 2 * receive.HEADER_BYTES
+        unpack_tar.unpack(pipe, LIMITS, tmp_path)
+    assert pipe.sent < 2 * unpack_tar.HEADER_BYTES
 
 
 @pytest.mark.parametrize("cut", [1, 100, 511, 512, 513, 1000])
 def test_truncated_archive_is_damaged(tmp_path: Path, cut: int) -> None:
     whole = archive([entry("log", b"x" * 900)])
     with pytest.raises(tarfile.ReadError):
-        receive.unpack(io.BytesIO(whole[:cut]), LIMITS, tmp_path)
+        unpack_tar.unpack(io.BytesIO(whole[:cut]), LIMITS, tmp_path)
 
 
 @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
@@ -161,6 +161,6 @@ def test_changed_header_byte_causes_no_other_error(tmp_path: Path, form: int) ->
             target = tmp_path / f"{position}-{value}"
             target.mkdir()
             try:
-                receive.unpack(io.BytesIO(bytes(header)), LIMITS, target)
+                unpack_tar.unpack(io.BytesIO(bytes(header)), LIMITS, target)
             except (Refused, tarfile.ReadError):
                 continue

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from orchestrator.docker import stall
+from orchestrator.docker import silence_timeout
 
 
 def never_silent(seconds: float) -> None:
@@ -13,7 +13,7 @@ def never_silent(seconds: float) -> None:
 
 
 def test_items_keep_their_order_and_no_silence_is_reported() -> None:
-    assert list(stall.with_silence_timeout(range(5), 60.0, never_silent)) == [0, 1, 2, 3, 4]
+    assert list(silence_timeout.with_silence_timeout(range(5), 60.0, never_silent)) == [0, 1, 2, 3, 4]
 
 
 def test_silence_is_reported_with_its_length_until_the_next_item() -> None:
@@ -30,7 +30,7 @@ def test_silence_is_reported_with_its_length_until_the_next_item() -> None:
         if len(silences) == 3:
             goes_on.set()
 
-    assert list(stall.with_silence_timeout(items(), 0.02, on_silence)) == ["first", "last"]
+    assert list(silence_timeout.with_silence_timeout(items(), 0.02, on_silence)) == ["first", "last"]
     assert silences[:3] == sorted(silences[:3])
     assert silences[0] >= 0.02
 
@@ -46,7 +46,7 @@ def test_callback_may_end_the_wait() -> None:
         raise TimeoutError(seconds)
 
     with pytest.raises(TimeoutError):
-        list(stall.with_silence_timeout(items(), 0.02, on_silence))
+        list(silence_timeout.with_silence_timeout(items(), 0.02, on_silence))
     never.set()
 
 
@@ -55,7 +55,7 @@ def test_error_of_the_source_is_raised_at_the_consumer() -> None:
         yield 1
         raise ZeroDivisionError
 
-    watched = stall.with_silence_timeout(items(), 60.0, never_silent)
+    watched = silence_timeout.with_silence_timeout(items(), 60.0, never_silent)
     assert next(watched) == 1
     with pytest.raises(ZeroDivisionError):
         next(watched)

@@ -6,7 +6,7 @@ from ipaddress import IPv4Address
 
 from orchestrator.config import Config
 from orchestrator.errors import PreflightError, command
-from orchestrator.providers.hosts.survey import ACCOUNT, Facts, SurveyedHost
+from orchestrator.providers.hosts.host_facts import ACCOUNT, Facts, SurveyedHost
 
 SYSTEMS = ("debian 12", "debian 13", "ubuntu 22.04", "ubuntu 24.04")
 ARCHITECTURE = "x86_64"

@@ -6,16 +6,16 @@ from pathlib import Path
 from orchestrator.studies.report import (
     cells,
     contradictions,
-    load,
     measurement_conditions,
     number_text,
     published_comparison,
+    study_directory,
     tables,
 )
 from orchestrator.studies.report.cells import Summary
 from orchestrator.studies.report.contradictions import Contradiction
-from orchestrator.studies.report.load import StudyFiles
 from orchestrator.studies.report.published_comparison import Comparison
+from orchestrator.studies.report.study_directory import StudyFiles
 from orchestrator.studies.report.tables import Table
 
 
@@ -84,7 +84,7 @@ def build(directory: Path) -> Report:
     Raises:
         StateError: It holds no study, or its files cannot be used.
     """
-    study = load.read(directory)
+    study = study_directory.read(directory)
     summaries = cells.summarise(study)
     published = study.about.published
     compared = published_comparison.compare(published, summaries, study.samples_of, study.about.replaced_datasets)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from orchestrator.monitoring import summary, top
+from orchestrator.monitoring import current_state, summary
+from orchestrator.monitoring.current_state import Gpu, Slowest, Top
 from orchestrator.monitoring.prometheus import Prometheus, Series
-from orchestrator.monitoring.top import Gpu, Slowest, Top
 from tests.stand_ins import prometheus_stand_in
 from tests.stand_ins.prometheus_stand_in import NOW, Answers, vector
 
@@ -47,18 +47,18 @@ RUNS = [
 
 def answers(minute: Sequence[Series], hour: Sequence[Series], running: bool) -> Answers:
     return {
-        ("query", top.NODES): vector(*NODES),
-        ("query", top.RUNS): vector(*RUNS),
-        ("query", top.TRAINING % top.RUNNING): vector(*minute),
-        ("query", top.TRAINING % top.RECENT): vector(*hour),
-        ("query", top.GOING): vector(*(s for s in minute if s.name == PROGRESS and running)),
+        ("query", current_state.NODES): vector(*NODES),
+        ("query", current_state.RUNS): vector(*RUNS),
+        ("query", current_state.TRAINING % current_state.RUNNING): vector(*minute),
+        ("query", current_state.TRAINING % current_state.RECENT): vector(*hour),
+        ("query", current_state.GOING): vector(*(s for s in minute if s.name == PROGRESS and running)),
     }
 
 
 def top_of(minute: Sequence[Series] = (), hour: Sequence[Series] = (), running: bool = True) -> Top:
     every = answers(minute, hour, running)
     with prometheus_stand_in.listening(every) as port, Prometheus(f"http://127.0.0.1:{port}") as prometheus:
-        return top.query_top(prometheus, ["demo-head", "demo-worker-0"])
+        return current_state.query_top(prometheus, ["demo-head", "demo-worker-0"])
 
 
 def test_every_node_has_a_row_that_shows_if_it_is_down() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import NodesFailed, StateError
-from orchestrator.services import password
-from orchestrator.services.password import Secret
+from orchestrator.services import password_file
+from orchestrator.services.password_file import Secret
 
 GIVEN = "correct horse battery"
 
@@ -18,13 +18,13 @@ def path(tmp_path: Path) -> Path:
 
 def deploy(path: Path, wanted: bool = True, given: str | None = None, fails: bool = False) -> None:
     """Provision a password like a deploy."""
-    with password.provision_password(path, Secret, wanted, given):
+    with password_file.provision_password(path, Secret, wanted, given):
         if fails:
             raise NodesFailed("configuration failed", {"default-head": "no"})
 
 
 def stored(path: Path) -> str:
-    secret = password.read(path, Secret)
+    secret = password_file.read(path, Secret)
     assert secret is not None
     return secret.password
 
@@ -58,7 +58,7 @@ def test_given_password_replaces_another(path: Path) -> None:
 
 
 def test_password_is_stored_before_the_head_needs_it(path: Path) -> None:
-    with password.provision_password(path, Secret, True, GIVEN):
+    with password_file.provision_password(path, Secret, True, GIVEN):
         assert stored(path) == GIVEN
 
 
@@ -68,7 +68,7 @@ def test_disabled_service_deletes_the_password_after_success(path: Path) -> None
         deploy(path, wanted=False, fails=True)
     assert path.exists()
     deploy(path, wanted=False)
-    assert password.read(path, Secret) is None
+    assert password_file.read(path, Secret) is None
 
 
 @pytest.mark.parametrize("content", ["{", '{"pass": "' + GIVEN + '"}'])
@@ -83,4 +83,4 @@ def test_invalid_password_file_is_named_without_its_content(path: Path, content:
 def test_unreadable_password_file_is_named_with_the_reason(path: Path) -> None:
     path.mkdir()
     with pytest.raises(StateError, match=r"secret\.json cannot be read: is a directory"):
-        password.read(path, Secret)
+        password_file.read(path, Secret)

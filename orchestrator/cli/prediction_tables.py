@@ -7,9 +7,9 @@ from typing import NamedTuple
 from orchestrator.cli import output
 from orchestrator.config import Config
 from orchestrator.prediction.backtest import NEAR, Tested
+from orchestrator.prediction.communication_overlap import Options
 from orchestrator.prediction.compare_with_runs import Reviewed, digits
 from orchestrator.prediction.forecast import Band, Forecast
-from orchestrator.prediction.step_timeline import Options
 
 
 class View(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from orchestrator.ssh.transfer import CHUNK
+from orchestrator.ssh.pack_tar import CHUNK
 
 HEADER_BYTES = 4 * CHUNK  # limit for one member's headers, which tarfile reads into memory
 MOST_FILES = 100_000

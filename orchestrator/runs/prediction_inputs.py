@@ -13,12 +13,12 @@ from orchestrator import state
 from orchestrator.cluster import Cluster
 from orchestrator.prediction import link_fit, link_kinds, single_rank
 from orchestrator.prediction.cluster_links import Connection
+from orchestrator.prediction.communication_overlap import Options, carried
 from orchestrator.prediction.compare_with_runs import Reviewed
 from orchestrator.prediction.compare_with_runs import review as compared
 from orchestrator.prediction.forecast import forecast
 from orchestrator.prediction.link_fit import Point
 from orchestrator.prediction.single_rank import Node
-from orchestrator.prediction.step_timeline import Options, carried
 from orchestrator.runs import store
 from orchestrator.runs.check import KIND, MEASURED
 from orchestrator.runs.launchers.horovod import CYCLE_TIME

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.runs import predictions, store
-from orchestrator.runs.predictions import History, ProfileQuery
+from orchestrator.runs import prediction_inputs, store
+from orchestrator.runs.prediction_inputs import History, ProfileQuery
 from orchestrator.schema import CheckMessage, CheckResult, World
 from orchestrator.schema.file_model import File
 from orchestrator.state import StateDir
@@ -46,15 +46,15 @@ def state_dir() -> StateDir:
     ],
 )
 def test_newest_matching_profile_is_used(state_dir: StateDir, query: ProfileQuery, run: str | None) -> None:
-    profile = predictions.profile(History(state_dir), query)
+    profile = prediction_inputs.profile(History(state_dir), query)
     assert (profile and profile.run) == run
 
 
 def test_newest_check_of_the_controller_is_used(state_dir: StateDir) -> None:
     fetched(state_dir, 4, "check.json", CHECK.model_copy(update={"size": 4}), kind="check", controller="mpi")
     over_gloo, over_any = (
-        predictions.connection(History(state_dir), 1, "gloo"),
-        predictions.connection(History(state_dir), 1, "auto"),
+        prediction_inputs.connection(History(state_dir), 1, "gloo"),
+        prediction_inputs.connection(History(state_dir), 1, "auto"),
     )
     assert over_gloo is not None
     assert over_any is not None
@@ -63,22 +63,22 @@ def test_newest_check_of_the_controller_is_used(state_dir: StateDir) -> None:
 
 def test_runs_are_listed_once(state_dir: StateDir) -> None:
     history = History(state_dir)
-    assert predictions.profile(history, ProfileQuery("resnet20", 28)) is not None
+    assert prediction_inputs.profile(history, ProfileQuery("resnet20", 28)) is not None
     for record in state_dir.runs.glob("*/run.json"):
         record.unlink()
-    assert predictions.connection(history, 1) is not None
-    assert predictions.connection(History(state_dir), 1) is None
+    assert prediction_inputs.connection(history, 1) is not None
+    assert prediction_inputs.connection(History(state_dir), 1) is None
 
 
 def test_cycle_of_an_earlier_run_is_used(state_dir: StateDir) -> None:
-    assert predictions.cycle(History(state_dir)) is None
+    assert prediction_inputs.cycle(History(state_dir)) is None
     results = builders.results([builders.epoch(1)], World(size=2, hosts=["a", "b"]))
     used = {"controller": "gloo", "transport": "gloo", "cycle_time": 12.5, "fusion_threshold": 128.0, "autotune": False}
     used |= {"route": "allreduce", "groups": 1, "bytes_per_step": 4}
     changed = type(results).model_validate(results.model_dump() | {"communication": used})
     fetched(state_dir, 5, "results.json", changed)
-    assert predictions.cycle(History(state_dir)) == 0.0125
-    connected = predictions.connection(History(state_dir), 1)
+    assert prediction_inputs.cycle(History(state_dir)) == 0.0125
+    connected = prediction_inputs.connection(History(state_dir), 1)
     assert connected is not None
     assert connected[0].at(2).link.cycle == 0.0125
 
@@ -87,15 +87,15 @@ def predicted(state_dir: StateDir, **changes: Any) -> None:
     run = builders.run(id="run-9", started=9.0, **changes)
     store.save(state_dir, run)
     config = samples.train_config(model="resnet20", image_size=28, batch_size=32, precision="float32")
-    predictions.save_of_run(state_dir, builders.cluster(), run, config)
+    prediction_inputs.save_of_run(state_dir, builders.cluster(), run, config)
 
 
 def test_prediction_is_stored_and_compared_with_the_results(state_dir: StateDir) -> None:
     predicted(state_dir)
-    assert predictions.review() == []
+    assert prediction_inputs.review() == []
     epoch = builders.epoch(1, images_per_second=50.0)
     builders.results([epoch], World(size=2, hosts=["a", "b"])).write(state_dir.runs / "run-9" / "results.json")
-    (reviewed,) = predictions.review()
+    (reviewed,) = prediction_inputs.review()
     assert (reviewed.cluster, reviewed.ranks, reviewed.measured) == ("default", 2, 50.0)
     assert reviewed.low < reviewed.predicted < reviewed.high
     assert reviewed.predicted < 2 * 32
@@ -112,7 +112,7 @@ def test_results_of_other_ranks_are_not_compared(state_dir: StateDir) -> None:
     predicted(state_dir)
     results = builders.results([builders.epoch(1)], World(size=3, hosts=["a", "b", "c"]))
     results.write(state_dir.runs / "run-9" / "results.json")
-    assert predictions.review() == []
+    assert prediction_inputs.review() == []
 
 
 @pytest.mark.parametrize("name", ["profile.json", "check.json", "results.json", "prediction.json"])
@@ -123,6 +123,6 @@ def test_damaged_files_are_ignored(state_dir: StateDir, name: str, content: byte
     store.save(state_dir, run)
     for directory in ("run-8", "run-9"):
         (state_dir.runs / directory / name).write_bytes(content)
-    assert predictions.profile(History(state_dir), ProfileQuery("resnet20", 28)) is not None
-    assert predictions.connection(History(state_dir), 1) is not None
-    assert predictions.review() == []
+    assert prediction_inputs.profile(History(state_dir), ProfileQuery("resnet20", 28)) is not None
+    assert prediction_inputs.connection(History(state_dir), 1) is not None
+    assert prediction_inputs.review() == []

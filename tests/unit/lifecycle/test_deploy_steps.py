@@ -7,7 +7,7 @@ import pytest
 from orchestrator import state, terraform
 from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, NodesFailed
-from orchestrator.lifecycle.node_steps import NodeSteps
+from orchestrator.lifecycle.deploy_steps import NodeSteps
 from orchestrator.providers import provisioning
 from orchestrator.state import Record
 from orchestrator.terraform.output import Errors

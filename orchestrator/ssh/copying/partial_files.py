@@ -6,8 +6,8 @@ import posixpath
 
 from orchestrator.errors import ConfigError
 from orchestrator.ssh.copying.tree import Entry
-from orchestrator.ssh.receive import Readable
 from orchestrator.ssh.session import ANSWER_SECONDS, Session
+from orchestrator.ssh.unpack_tar import Readable
 
 PIECE = 1 << 20  # bytes
 HASH_SPEED = 20 << 20  # bytes per second that a slow disk gives

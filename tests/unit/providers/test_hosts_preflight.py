@@ -7,10 +7,9 @@ from pydantic import ValidationError
 
 from orchestrator.config import Config
 from orchestrator.errors import PreflightError
-from orchestrator.providers.hosts import host_requirements
-from orchestrator.providers.hosts import survey as hosts_survey
+from orchestrator.providers.hosts import host_facts, preflight_checks
+from orchestrator.providers.hosts.host_facts import Facts, SurveyedHost
 from orchestrator.providers.hosts.login import Login, Resolved
-from orchestrator.providers.hosts.survey import Facts, SurveyedHost
 
 OURS = "1a2b3c4d"
 
@@ -42,7 +41,7 @@ def host(name: str = "demo-head", private_address: str | None = None, **changes:
 
 
 def problems_of(surveyed: SurveyedHost, settings: Config | None = None) -> list[str]:
-    return [finding.message for finding in host_requirements.problems(surveyed, settings or config(), OURS)]
+    return [finding.message for finding in preflight_checks.problems(surveyed, settings or config(), OURS)]
 
 
 def test_fresh_host_meets_the_requirements() -> None:
@@ -80,7 +79,7 @@ def test_fresh_host_meets_the_requirements() -> None:
     ],
 )
 def test_unmet_requirement_is_reported_with_its_remedy(changes: dict[str, Any], problem: str, remedy: str) -> None:
-    [finding] = host_requirements.problems(host(**changes), config(), OURS)
+    [finding] = preflight_checks.problems(host(**changes), config(), OURS)
     assert finding.message.startswith("hosts.addresses: lab@10.0.0.10: ")
     assert problem in finding.message
     assert remedy in finding.hint
@@ -119,7 +118,7 @@ def test_account_of_the_tool_cannot_be_the_login() -> None:
 
 def test_route_known_only_to_the_users_ssh_is_refused() -> None:
     resolved = Resolved(hostname="10.0.0.10", user="lab", port=22, proxy="gateway")
-    [finding] = host_requirements.problems(
+    [finding] = preflight_checks.problems(
         SurveyedHost("demo-head", Login(address="inner"), None, resolved, facts()), config(), OURS
     )
     assert "through `gateway`" in finding.message
@@ -135,18 +134,18 @@ def test_route_known_only_to_the_users_ssh_is_refused() -> None:
 )
 def test_refused_login_is_named_with_remedies(reason: str, remedy: str) -> None:
     login = Login(address="10.0.0.10", user="lab", port=2222)
-    [finding] = host_requirements.problems(SurveyedHost("demo-head", login, None, reason=reason), config(), OURS)
+    [finding] = preflight_checks.problems(SurveyedHost("demo-head", login, None, reason=reason), config(), OURS)
     assert finding.message == f"hosts.addresses: lab@10.0.0.10:2222 cannot be reached: {reason}"
     assert remedy in finding.hint
 
 
 def test_duplicate_machines_and_addresses_are_found() -> None:
-    same = host_requirements.conflicts([host(), host("demo-worker-0")])
+    same = preflight_checks.conflicts([host(), host("demo-worker-0")])
     assert ["are the same machine" in finding.message for finding in same] == [True]
-    clones = host_requirements.conflicts([host(), host("demo-worker-0", boot="second")])
+    clones = preflight_checks.conflicts([host(), host("demo-worker-0", boot="second")])
     assert ["have the same private address 10.0.0.10" in finding.message for finding in clones] == [True]
     other_host = host("demo-worker-0", private_address="192.168.7.10", id="id-of-11")
-    assert host_requirements.conflicts([host(), other_host]) == []
+    assert preflight_checks.conflicts([host(), other_host]) == []
 
 
 def account(number: int) -> str:
@@ -154,9 +153,9 @@ def account(number: int) -> str:
 
 
 def test_account_has_one_uid_on_all_hosts() -> None:
-    assert hosts_survey.account_id([host(), host("demo-worker-0")]) == (700, 700)
-    assert hosts_survey.account_id([host(ids="700 701"), host("demo-worker-0", ids="702")]) == (703, 703)
-    assert hosts_survey.account_id([host(account=account(1000), ids="1000"), host("demo-worker-0", ids="0")]) == (
+    assert host_facts.account_id([host(), host("demo-worker-0")]) == (700, 700)
+    assert host_facts.account_id([host(ids="700 701"), host("demo-worker-0", ids="702")]) == (703, 703)
+    assert host_facts.account_id([host(account=account(1000), ids="1000"), host("demo-worker-0", ids="0")]) == (
         1000,
         1000,
     )
@@ -164,9 +163,9 @@ def test_account_has_one_uid_on_all_hosts() -> None:
 
 def test_hosts_without_a_common_uid_are_named() -> None:
     with pytest.raises(PreflightError, match="1000:1000 on demo-head, 1001:1001 on demo-worker-0"):
-        hosts_survey.account_id([host(account=account(1000)), host("demo-worker-0", account=account(1001))])
+        host_facts.account_id([host(account=account(1000)), host("demo-worker-0", account=account(1001))])
     with pytest.raises(PreflightError, match="1000:1000 is account orchestrator on demo-head and another on demo-wor"):
-        hosts_survey.account_id([host(account=account(1000)), host("demo-worker-0", ids="0 1000")])
+        host_facts.account_id([host(account=account(1000)), host("demo-worker-0", ids="0 1000")])
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@
 
 import pytest
 
-from orchestrator.runs import log as runs_log
-from orchestrator.runs.log import Line
+from orchestrator.runs import log_display
+from orchestrator.runs.log_display import Line
 from orchestrator.schema.log_lines import LONGEST
 
 
 def shown(*pieces: bytes) -> list[str]:
-    return [line.text for line in runs_log.lines(pieces)]
+    return [line.text for line in log_display.lines(pieces)]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_invalid_utf_8_is_replaced() -> None:
 
 
 def test_carriage_return_ends_a_transient_line() -> None:
-    assert list(runs_log.lines([b"step 1\rstep 2\repoch 1\n"])) == [
+    assert list(log_display.lines([b"step 1\rstep 2\repoch 1\n"])) == [
         Line("step 1", lasting=False),
         Line("step 2", lasting=False),
         Line("epoch 1", lasting=True),
@@ -63,7 +63,7 @@ def test_carriage_return_ends_a_transient_line() -> None:
 
 
 def test_last_line_is_shown_without_its_end() -> None:
-    assert list(runs_log.lines([b"first\nlast"])) == [Line("first", lasting=True), Line("last", lasting=True)]
+    assert list(log_display.lines([b"first\nlast"])) == [Line("first", lasting=True), Line("last", lasting=True)]
 
 
 def test_empty_lines_are_left_out() -> None:
@@ -81,7 +81,9 @@ def test_empty_lines_are_left_out() -> None:
 )
 def test_tensorflows_start_messages_are_hidden(chatter: bytes) -> None:
     assert shown(chatter + b"\nepoch 1\n") == ["epoch 1"]
-    assert runs_log.without_chatter([chatter.decode().partition(">:")[2] or chatter.decode(), "epoch 1"]) == ["epoch 1"]
+    assert log_display.without_chatter([chatter.decode().partition(">:")[2] or chatter.decode(), "epoch 1"]) == [
+        "epoch 1"
+    ]
 
 
 def test_traceback_of_the_launcher_is_hidden_until_a_ranks_line() -> None:
