@@ -21,11 +21,11 @@ help: ## list the targets
 setup: ## install and start requirements on a fresh Debian or Ubuntu (Docker Engine, ssh client, venv)
 	@scripts/setup.sh
 
-.venv/installed: pyproject.toml requirements/build.txt requirements/command.txt
+.venv/installed: pyproject.toml requirements/build.txt requirements/cli.txt
 	@echo "installing orchestrator into .venv"
 	@test -x $(BIN)/python || python3 -m venv .venv
 	@$(LOCKED) requirements/build.txt
-	@$(LOCKED) requirements/command.txt
+	@$(LOCKED) requirements/cli.txt
 	@$(INSTALL) --no-build-isolation --no-deps --editable .
 	@touch $@
 

@@ -18,7 +18,7 @@ image='--python-version 3.11 --only-binary :all:' # Debian 12's
 {
   lock requirements/uv.txt $control "$@" requirements/uv.in
   lock requirements/development.txt $control "$@" --extra dev pyproject.toml
-  for part in command.txt=pyproject.toml build.txt=requirements/build.in; do
+  for part in cli.txt=pyproject.toml build.txt=requirements/build.in; do
     lock "requirements/${part%=*}" $control "$@" --constraint requirements/development.txt "${part#*=}"
   done
   for framework in tensorflow pytorch; do

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "licences.md"
 HEADING = "| Python package | licence | installed into |\n|---|---|---|\n"
 LOCKS = {
-    "command": "requirements/command.txt",
+    "command": "requirements/cli.txt",
     "development": "requirements/development.txt",
     "build": "requirements/build.txt",
     "lock": "requirements/uv.txt",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from orchestrator.errors import ConfigError
-from orchestrator.runs import script
+from orchestrator.runs import sent_files
 from orchestrator.schema import bounded_files
 
 MOST_BYTES = 1 << 20
@@ -84,7 +84,7 @@ class Reader:
 
     def package(self, directory: Path, rest: str = "") -> str:
         """Note the files of the package in ``directory``; return its line, which ends with ``rest``."""
-        files, _ = script.select(directory.resolve(), *self._secret)
+        files, _ = sent_files.select(directory.resolve(), *self._secret)
         return self._send(files, rest)
 
     def _send(self, files: dict[str, Path], rest: str) -> str:

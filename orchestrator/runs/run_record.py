@@ -1,14 +1,13 @@
-"""Record of a run, the environment of its ranks, and the command that starts its unit on the head. Pure."""
+"""Record of a run, and the environment of its ranks. Pure."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from orchestrator.cluster import PYTHON, SHARED, Cluster
+from orchestrator.cluster import SHARED, Cluster
 from orchestrator.launch_layout import SEARCH_PATH
 from orchestrator.schema import FileName, Hardware
 from orchestrator.schema.file_model import Time
 
 START_SECONDS, START_SECONDS_EACH = 120, 4  # for every rank to report; shared hosts need longer
-STOP_SECONDS = 150  # limits of trainer, launcher and sweep of all nodes together, with a margin
 UNIT = "orchestrator-"  # then the run's id
 QUEUE = "queue"  # kind of run that starts other runs
 ENVIRONMENT = "environment.json"  # in the run's directory; trainer.supervision.user_variables reads it
@@ -84,29 +83,6 @@ def environment(run: Run) -> dict[str, str]:
 def measures_cycle_time(run: Run) -> bool:
     """Tell whether the trainer measures the cycle time: it is not set, and Horovod does not tune it."""
     return run.cycle_time is None and not run.autotune
-
-
-def unit_command(cluster: Cluster, run: Run) -> list[str]:
-    """Return the systemd-run command for the head: a unit that outlives the connection and supervises the launcher.
-
-    Commands are kept in files, since systemd expands ``$`` in arguments and limits their length.
-    """
-    supervisor = "run_queue" if run.kind == QUEUE else "supervise"
-    properties = {
-        "WorkingDirectory": run.workdir,
-        "StandardOutput": f"append:{run.directory}/log",
-        "StandardError": f"append:{run.directory}/log",
-        "KillMode": "mixed",
-        "TimeoutStopSec": str(STOP_SECONDS),
-        "OOMPolicy": "continue",
-        "ExecStopPost": f"-rm -f {run.directory}/{ENVIRONMENT}",  # also if the supervisor is killed
-    }
-    return [
-        *("sudo", "systemd-run", "--quiet", "--collect", "--unit", run.unit, "--uid", cluster.ssh_user),
-        *(part for key, value in properties.items() for part in ("--property", f"{key}={value}")),
-        *(part for key, value in environment(run).items() for part in ("--setenv", f"{key}={value}")),
-        *("--", PYTHON, "-m", f"orchestrator.trainer.supervision.{supervisor}", run.directory),
-    ]
 
 
 def threads(cluster: Cluster) -> int:

@@ -1,22 +1,16 @@
-"""User scripts: locate the script, select the files of its directory to send, and adapt the command."""
+"""User scripts: locate the script, and adapt the command to its directory, which is sent."""
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
-
 from orchestrator.errors import ConfigError
-from orchestrator.runs import secret_files
-from orchestrator.schema import bounded_files
+from orchestrator.runs import sent_files
 
-MOST = 200 << 20  # bytes that a script's directory may have
-IGNORE = ".orchestratorignore"
 LAUNCHERS = {"horovodrun", "mpirun", "mpiexec", "torchrun"}
-LEFT_OUT = {"venv", "__pycache__", "node_modules"}
 
 
 def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
@@ -90,86 +84,10 @@ def gather(argv: Sequence[str], *secret: Path | None) -> Source:
         ConfigError: The files are too large or cannot be read, or ``argv`` names a file that is not sent.
     """
     directory, command = locate(argv)
-    files, left_out = select(directory, *secret)
+    files, left_out = sent_files.select(directory, *secret)
     refused = [argument for argument in command if os.path.normpath(argument) in left_out]
     if refused:
         raise ConfigError(
             [f"run: {argument}: is not sent: {left_out[os.path.normpath(argument)]}" for argument in refused]
         )
     return Source(directory, command, files, left_out)
-
-
-def select(directory: Path, *secret: Path | None) -> tuple[dict[str, Path], dict[str, str]]:
-    """Select the files of ``directory`` to send; return them, and the reason for each that is left out, by name.
-
-    Raises ConfigError if they are too large or cannot be read. ``secret`` is as for :func:`gather`.
-    """
-    survey = _Survey(directory, secret)
-    try:
-        files = {str(path.relative_to(directory)): path for path in survey.files(directory, frozenset())}
-    except OSError as error:
-        raise ConfigError([f"run: {error.filename}: {error.strerror}"]) from error
-    return files, survey.left_out
-
-
-class _Survey:
-    """Selection of files in ``directory``: no hidden or ignored files, caches, environments or credentials.
-
-    Links are followed within the directory, never out of it.
-    """
-
-    def __init__(self, directory: Path, secret: Sequence[Path | None]) -> None:
-        self.root, self.directory = directory.resolve(), directory
-        self.secret, self.ignored = secret_files.named(*secret), _ignored(directory / IGNORE)
-        self.left_out, self.size = dict[str, str](), 0
-
-    def files(self, directory: Path, above: frozenset[Path]) -> Iterator[Path]:
-        """Yield the files below ``directory``, never again those of a directory ``above`` it. Raises OSError."""
-        ancestors = above | {directory.resolve()}
-        for entry in sorted(directory.iterdir()):
-            name, is_directory = str(entry.relative_to(self.directory)), entry.is_dir()
-            if _is_private(entry.name) or self.ignored.match_file(f"{name}/" if is_directory else name):
-                continue
-            if not is_directory and not entry.is_file():  # a device, a pipe, a link to nothing
-                continue
-            if reason := self._reason(entry):
-                self.left_out[name] = reason
-            elif is_directory:
-                yield from self.files(entry, ancestors) if entry.resolve() not in ancestors else ()
-            else:
-                self._count(entry)
-                yield entry
-
-    def _reason(self, entry: Path) -> str:
-        """Return why ``entry`` is not sent; "" if it is sent."""
-        real = entry.resolve()
-        if not real.is_relative_to(self.root):
-            return f"it is a link out of the directory, to {real}"
-        if any(_is_private(part) for part in real.relative_to(self.root).parts):
-            return f"it is a link to {real}, which is not sent"
-        if real in self.secret:
-            return "it holds credentials: the environment, --config or --env-file names it"
-        return "" if entry.is_dir() else secret_files.reason(entry) or secret_files.reason(real)
-
-    def _count(self, path: Path) -> None:
-        self.size += path.stat().st_size
-        if self.size > MOST:
-            more = f"run: {self.directory} holds more than {MOST >> 20} MiB"
-            raise ConfigError(
-                [f"{more}: list files that the script does not need in {IGNORE}, or move it to its own directory"]
-            )
-
-
-def _is_private(name: str) -> bool:
-    return name.startswith(".") or name in LEFT_OUT
-
-
-def _ignored(path: Path) -> GitIgnoreSpec:
-    """Read patterns in the syntax of .gitignore from ``path``. Raises ConfigError."""
-    try:
-        return GitIgnoreSpec.from_lines(bounded_files.read_text(path).splitlines())
-    except FileNotFoundError:
-        return GitIgnoreSpec.from_lines([])
-    except ValueError as error:
-        problem = str(error) if isinstance(error, bounded_files.Unreadable) else f"{path}: {error}"
-        raise ConfigError([f"run: {problem}"], "one pattern a line, as in .gitignore") from error

@@ -5,7 +5,8 @@ from contextlib import suppress
 from orchestrator import ssh
 from orchestrator.cluster import PYTHON, Cluster
 from orchestrator.errors import CommandFailed, NodesFailed, command
-from orchestrator.runs import run_record, store, user_variables
+from orchestrator.runs import store, user_variables
+from orchestrator.runs.control import systemd_units
 from orchestrator.runs.control.head import head_session
 from orchestrator.runs.run_record import Run
 from orchestrator.ssh import Session
@@ -15,7 +16,7 @@ from orchestrator.state import StateDir
 def stop(head: Session, run: Run, wait: bool = True) -> None:
     """Stop the run's unit, which ends its processes on every node; wait for that by default."""
     argv = ["sudo", "systemctl", "stop", *([] if wait else ["--no-block"]), run.unit]
-    answer = head.run(argv, timeout=run_record.STOP_SECONDS + 30.0)
+    answer = head.run(argv, timeout=systemd_units.STOP_SECONDS + 30.0)
     if answer.exit_code and "not loaded" not in answer.errors:
         raise CommandFailed("stop the run", argv, answer.exit_code, [answer.errors.strip()])
 

@@ -13,7 +13,7 @@ from orchestrator import progress
 from orchestrator.cluster import Cluster, hosts
 from orchestrator.config import Launch
 from orchestrator.runs import launchers, provenance, run_record, store, user_variables
-from orchestrator.runs.control.systemd_units import active
+from orchestrator.runs.control import systemd_units
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import Hardware
 from orchestrator.ssh import Session
@@ -127,10 +127,10 @@ def start(
                 written[name] = Path(temporary) / name
                 written[name].write_text(text)
             head.send({**files, **written}, run.directory)
-        health_checks.require_free(active(head), cluster)
+        health_checks.require_free(systemd_units.active(head), cluster)
         provenance.record(state_dir, cluster, run, files, environment or {})
         if run.queue:
             return
         store.save(state_dir, run)
         user_variables.send(head, run, environment or {})
-        head.must("start the run", run_record.unit_command(cluster, run))
+        head.must("start the run", systemd_units.unit_command(cluster, run))

@@ -1,11 +1,37 @@
-"""Units of runs on the head, and whether they still have processes."""
+"""Units of systemd on the head that supervise runs: the command that starts one, and which still have processes."""
 
+from orchestrator.cluster import PYTHON, Cluster
 from orchestrator.runs import fetch_limits, run_record
+from orchestrator.runs.run_record import Run
 from orchestrator.ssh import Session
 
+STOP_SECONDS = 150  # limits of trainer, launcher and sweep of all nodes together, with a margin
 STATES = "--state=activating,active,deactivating"
 KILLED = ("stop-sigkill", "final-sigkill")
 CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd")  # of cgroup version 2 and 1
+
+
+def unit_command(cluster: Cluster, run: Run) -> list[str]:
+    """Return the systemd-run command for the head: a unit that outlives the connection and supervises the launcher.
+
+    Commands are kept in files, since systemd expands ``$`` in arguments and limits their length.
+    """
+    supervisor = "run_queue" if run.kind == run_record.QUEUE else "supervise"
+    properties = {
+        "WorkingDirectory": run.workdir,
+        "StandardOutput": f"append:{run.directory}/log",
+        "StandardError": f"append:{run.directory}/log",
+        "KillMode": "mixed",
+        "TimeoutStopSec": str(STOP_SECONDS),
+        "OOMPolicy": "continue",
+        "ExecStopPost": f"-rm -f {run.directory}/{run_record.ENVIRONMENT}",  # also if the supervisor is killed
+    }
+    return [
+        *("sudo", "systemd-run", "--quiet", "--collect", "--unit", run.unit, "--uid", cluster.ssh_user),
+        *(part for key, value in properties.items() for part in ("--property", f"{key}={value}")),
+        *(part for key, value in run_record.environment(run).items() for part in ("--setenv", f"{key}={value}")),
+        *("--", PYTHON, "-m", f"orchestrator.trainer.supervision.{supervisor}", run.directory),
+    ]
 
 
 def active(head: Session) -> list[str]:

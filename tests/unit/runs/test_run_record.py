@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from orchestrator.runs import launchers, run_record
+from orchestrator.runs.control import systemd_units
 from orchestrator.runs.launchers import horovod
 from tests import builders
 
@@ -102,7 +103,7 @@ def test_default_cycle_time_is_used_until_ranks_measured_it(
 def test_unit_outlives_the_connection_and_supervises_launcher(controller: str) -> None:
     run = builders.run(controller=controller)
     log = "append:/shared/runs/resnet20-mnist-1/log"
-    assert run_record.unit_command(builders.cluster(), run) == [
+    assert systemd_units.unit_command(builders.cluster(), run) == [
         *("sudo", "systemd-run", "--quiet", "--collect", "--unit", "orchestrator-resnet20-mnist-1"),
         *("--uid", "orchestrator"),
         *("--property", "WorkingDirectory=/shared/runs/resnet20-mnist-1"),
@@ -132,7 +133,7 @@ def test_environment_of_ranks_has_exactly_these_names() -> None:
 
 def test_local_environment_does_not_reach_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OS_PASSWORD", "hunter2")
-    words = run_record.unit_command(builders.cluster(), builders.run())
+    words = systemd_units.unit_command(builders.cluster(), builders.run())
     assert not any("hunter2" in word or "OS_PASSWORD" in word for word in words)
 
 
@@ -152,5 +153,5 @@ def test_node_with_the_fewest_cores_sets_the_threads_of_a_rank() -> None:
 def test_run_of_a_queue_has_the_unit_of_the_queue() -> None:
     queue = builders.run(id="queue-1", kind=run_record.QUEUE)
     assert builders.run(queue=queue.id).unit == queue.unit == "orchestrator-queue-1"
-    words = run_record.unit_command(builders.cluster(), queue)
+    words = systemd_units.unit_command(builders.cluster(), queue)
     assert words[-2:] == ["orchestrator.trainer.supervision.run_queue", queue.directory]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import ConfigError
-from orchestrator.runs import script, secret_files
+from orchestrator.runs import script, secret_files, sent_files
 from orchestrator.runs.script import Source
 from tests.unit.conftest import Cli
 
@@ -234,6 +234,6 @@ def test_file_that_disappears_meanwhile_is_named(project: Path, monkeypatch: pyt
 
 def test_too_large_directory_is_refused_with_the_limit(project: Path) -> None:
     with (project / "weights").open("wb") as file:
-        file.truncate(script.MOST + 1)  # a sparse file
+        file.truncate(sent_files.MOST + 1)  # a sparse file
     with pytest.raises(ConfigError, match=r"more than 200 MiB: .* \.orchestratorignore"):
         gather()

@@ -58,7 +58,7 @@ def image(*parts: str) -> list[str]:
 
 
 INPUTS = {
-    "requirements/command.txt": (project("dependencies"), CONTROL),
+    "requirements/cli.txt": (project("dependencies"), CONTROL),
     "requirements/development.txt": (project("dependencies") + project("dev"), CONTROL),
     "requirements/build.txt": (lines("requirements/build.in") + project("requires"), CONTROL),
     "requirements/uv.txt": (lines("requirements/uv.in"), CONTROL),
@@ -100,7 +100,7 @@ def test_every_locked_package_has_one_version_and_checksums(lock: str) -> None:
 @pytest.mark.parametrize("python", CONTROL)
 def test_development_tools_change_no_version_of_the_command(python: str) -> None:
     command, all_of_them = (
-        versions("requirements/command.txt", python),
+        versions("requirements/cli.txt", python),
         versions("requirements/development.txt", python),
     )
     assert {name: all_of_them.get(name) for name in command} == command

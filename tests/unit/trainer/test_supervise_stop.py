@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.runs import run_record
+from orchestrator.runs.control import systemd_units
 from orchestrator.trainer.supervision import supervise
 from tests import waiting
 from tests.stand_ins import supervised_run, wrapped_rank
@@ -98,7 +98,7 @@ def test_script_with_exit_code_75_has_failed(start: Start, run_directory: Path) 
 
 def test_stop_fits_into_the_units_timeout() -> None:
     seconds = supervise.TRAINER_GRACE + supervise.LAUNCHER_GRACE + END_SECONDS + supervise.SWEEP_SECONDS
-    assert seconds < run_record.STOP_SECONDS
+    assert seconds < systemd_units.STOP_SECONDS
 
 
 @pytest.mark.parametrize("exit_code", [0, 3])

@@ -1,0 +1,90 @@
+"""Select the files that are sent with a script: all of its directory, without ignored files, caches and credentials."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pathspec import GitIgnoreSpec
+
+from orchestrator.errors import ConfigError
+from orchestrator.runs import secret_files
+from orchestrator.schema import bounded_files
+
+MOST = 200 << 20  # bytes that a script's directory may have
+IGNORE = ".orchestratorignore"
+LEFT_OUT = {"venv", "__pycache__", "node_modules"}
+
+
+def select(directory: Path, *secret: Path | None) -> tuple[dict[str, Path], dict[str, str]]:
+    """Select the files of ``directory`` to send; return them, and the reason for each that is left out, by name.
+
+    Raises ConfigError if they are too large or cannot be read. ``secret`` are files in use that may hold passwords.
+    """
+    selection = _Selection(directory, secret)
+    try:
+        files = {str(path.relative_to(directory)): path for path in selection.files(directory, frozenset())}
+    except OSError as error:
+        raise ConfigError([f"run: {error.filename}: {error.strerror}"]) from error
+    return files, selection.left_out
+
+
+class _Selection:
+    """Selection of files in ``directory``: no hidden or ignored files, caches, environments or credentials.
+
+    Links are followed within the directory, never out of it.
+    """
+
+    def __init__(self, directory: Path, secret: Sequence[Path | None]) -> None:
+        self.root, self.directory = directory.resolve(), directory
+        self.secret, self.ignored = secret_files.named(*secret), _ignored(directory / IGNORE)
+        self.left_out, self.size = dict[str, str](), 0
+
+    def files(self, directory: Path, above: frozenset[Path]) -> Iterator[Path]:
+        """Yield the files below ``directory``, never again those of a directory ``above`` it. Raises OSError."""
+        ancestors = above | {directory.resolve()}
+        for entry in sorted(directory.iterdir()):
+            name, is_directory = str(entry.relative_to(self.directory)), entry.is_dir()
+            if _is_private(entry.name) or self.ignored.match_file(f"{name}/" if is_directory else name):
+                continue
+            if not is_directory and not entry.is_file():  # a device, a pipe, a link to nothing
+                continue
+            if reason := self._reason(entry):
+                self.left_out[name] = reason
+            elif is_directory:
+                yield from self.files(entry, ancestors) if entry.resolve() not in ancestors else ()
+            else:
+                self._count(entry)
+                yield entry
+
+    def _reason(self, entry: Path) -> str:
+        """Return why ``entry`` is not sent; "" if it is sent."""
+        real = entry.resolve()
+        if not real.is_relative_to(self.root):
+            return f"it is a link out of the directory, to {real}"
+        if any(_is_private(part) for part in real.relative_to(self.root).parts):
+            return f"it is a link to {real}, which is not sent"
+        if real in self.secret:
+            return "it holds credentials: the environment, --config or --env-file names it"
+        return "" if entry.is_dir() else secret_files.reason(entry) or secret_files.reason(real)
+
+    def _count(self, path: Path) -> None:
+        self.size += path.stat().st_size
+        if self.size > MOST:
+            more = f"run: {self.directory} holds more than {MOST >> 20} MiB"
+            raise ConfigError(
+                [f"{more}: list files that the script does not need in {IGNORE}, or move it to its own directory"]
+            )
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith(".") or name in LEFT_OUT
+
+
+def _ignored(path: Path) -> GitIgnoreSpec:
+    """Read patterns in the syntax of .gitignore from ``path``. Raises ConfigError."""
+    try:
+        return GitIgnoreSpec.from_lines(bounded_files.read_text(path).splitlines())
+    except FileNotFoundError:
+        return GitIgnoreSpec.from_lines([])
+    except ValueError as error:
+        problem = str(error) if isinstance(error, bounded_files.Unreadable) else f"{path}: {error}"
+        raise ConfigError([f"run: {problem}"], "one pattern a line, as in .gitignore") from error
