@@ -11,7 +11,7 @@ from orchestrator import packaged_files, state
 from orchestrator.lifecycle import unchanged_nodes
 from tests import builders
 
-SCRIPT = packaged_files.directory("ansible") / "roles/machine/files/verify_checksums.sh"
+SCRIPT = packaged_files.directory("ansible") / "roles/facts/files/verify_checksums.sh"
 
 
 def inventory(**settings: Any) -> dict[str, Any]:
@@ -58,8 +58,8 @@ def test_unreachable_nodes_are_not_unchanged() -> None:
 
 
 def test_note_has_the_path_that_the_role_writes() -> None:
-    defaults = yaml.safe_load((packaged_files.directory("ansible") / "roles/machine/defaults/main.yml").read_text())
-    assert defaults["machine_state"] == unchanged_nodes.NOTE
+    defaults = yaml.safe_load((packaged_files.directory("ansible") / "roles/facts/defaults/main.yml").read_text())
+    assert defaults["facts_record"] == unchanged_nodes.NOTE
 
 
 def is_unchanged(note: Path) -> bool:

@@ -1,4 +1,4 @@
-"""The survey of role `machine`: a deploy skips machines that are unchanged since the last one.
+"""The facts that role `facts` gathers: a deploy skips machines that are unchanged since the last one.
 
 The role's own tasks run on this machine for simulated nodes.
 """
@@ -24,16 +24,16 @@ PLAYBOOK = """
 - hosts: nfs
   gather_facts: false
   tasks:
-    - ansible.builtin.import_role: {name: machine, tasks_from: survey}
+    - ansible.builtin.import_role: {name: facts, tasks_from: gather}
 - hosts: localhost
   gather_facts: false
   tasks:
     - ansible.builtin.debug: {msg: "{{ groups['configured'] | default([]) | to_json }}"}
-    - ansible.builtin.debug: {msg: "{{ hostvars['demo-head'].machine_facts | to_json }}"}
+    - ansible.builtin.debug: {msg: "{{ hostvars['demo-head'].facts_of_node | to_json }}"}
 - hosts: unconfigured
   gather_facts: false
   tasks:
-    - ansible.builtin.import_role: {name: machine, tasks_from: record_checksums}
+    - ansible.builtin.import_role: {name: facts, tasks_from: record_checksums}
 """
 SAID = re.compile(r'"msg": "(.*)"')
 
@@ -42,7 +42,7 @@ Deploy = Callable[..., tuple[list[str], dict[str, Any]]]
 
 @pytest.fixture
 def deploy(ansible: Ansible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deploy:
-    """Survey simulated machines and record their state; return the unchanged ones, and the facts of the head."""
+    """Gather facts of simulated machines and record their state; return the unchanged ones, and the facts of the head."""
     monkeypatch.setenv("ANSIBLE_ROLES_PATH", str(packaged_files.directory("ansible") / "roles"))
     (tmp_path / "roles").mkdir()
     playbook = tmp_path / "roles" / "site.yml"
@@ -51,9 +51,9 @@ def deploy(ansible: Ansible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     settings = {
         "ansible_connection": "local",
         "ansible_user": getpass.getuser(),
-        "machine_state": f"{tmp_path}/left/{{{{ inventory_hostname }}}}",
-        "machine_files": [str(tmp_path / "promised"), str(tmp_path / "never-made")],
-        "machine_units": [],
+        "facts_record": f"{tmp_path}/left/{{{{ inventory_hostname }}}}",
+        "facts_files": [str(tmp_path / "promised"), str(tmp_path / "never-made")],
+        "facts_units": [],
     }
 
     def run(nodes: int = 2, **variables: Any) -> tuple[list[str], dict[str, Any]]:
@@ -135,7 +135,7 @@ def test_other_monitoring_target_changes_only_the_head(deploy: Deploy) -> None:
     assert deploy(nodes=3, monitoring=True)[0] == ["demo-worker-0"]
 
 
-def test_survey_reports_monitoring_services(deploy: Deploy) -> None:
+def test_facts_report_monitoring_services(deploy: Deploy) -> None:
     facts = deploy()[1]
     programs = [Path("/usr/bin", name) for name in ("prometheus", "prometheus-alertmanager")]
     assert facts["node_exporter"] == bool(shutil.which("prometheus-node-exporter"))
