@@ -64,7 +64,11 @@ def test_concurrent_deploy_is_refused_with_the_lock_holder(cli: Cli) -> None:
     first = cli.start("deploy")
     lock = cli.state / "orchestrator" / "e2e" / "lock"
     wait_for("the lock", lambda: f"pid {first.pid} " in lock.read_text())
-    assert f"locked by pid {first.pid}" in cli("deploy", code=1).stderr
+    first.send_signal(signal.SIGSTOP)  # an unchanged deploy may end before the second one starts
+    try:
+        assert f"locked by pid {first.pid}" in cli("deploy", code=1).stderr
+    finally:
+        first.send_signal(signal.SIGCONT)
     assert first.wait() == 0, first.stdout and first.stdout.read()
 
 
