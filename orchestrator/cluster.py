@@ -70,7 +70,7 @@ class Cluster(BaseModel):
 
     @property
     def on_gpus(self) -> bool:
-        """Whether ranks compute on GPUs; then all of them do, see ``working``."""
+        """Whether ranks compute on GPUs; then all of them do, see ``rank_nodes``."""
         return any(node.gpus for node in self.nodes.values())
 
     @property

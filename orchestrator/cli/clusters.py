@@ -50,20 +50,25 @@ def init(
 
 
 Nodes = Annotated[int | None, key("nodes")]
+# Settings of nodes, which the next deploy would change if cluster.yaml does not set them.
+LASTING = ("nodes", "slots", "framework", "jupyter", "monitoring.enabled", "local.cpus", "local.memory")
 Provider = Annotated[str | None, key("provider")]
 Slots = Annotated[int | None, key("slots")]
+Framework = Annotated[str | None, key("framework")]
 
 
 def plan(
     nodes: Nodes = None,
     provider: Provider = None,
     slots: Slots = None,
+    framework: Framework = None,
     config_file: ConfigFile = None,
     name: Name = None,
     json: Json = False,
 ) -> None:
     """Check what a deploy needs, and show what it would create and what that costs. Changes nothing."""
-    config = options.load(config_file, name, {"nodes": nodes, "provider": provider, "slots": slots})
+    flags = {"nodes": nodes, "provider": provider, "slots": slots, "framework": framework}
+    config = options.load(config_file, name, flags)
     planned = lifecycle_plan.plan(config)
     bill = prices.bill(planned.priced, config.prices)
     if json:
@@ -76,7 +81,7 @@ def deploy(
     nodes: Nodes = None,
     provider: Provider = None,
     slots: Slots = None,
-    framework: Annotated[str | None, key("framework")] = None,
+    framework: Framework = None,
     min_nodes: Annotated[int | None, key("min_nodes")] = None,
     allow_from: Annotated[list[str] | None, key("allow_from")] = None,
     jupyter: Annotated[bool | None, key("jupyter", "--jupyter/--no-jupyter")] = None,
@@ -102,6 +107,7 @@ def deploy(
         "local.base_image": base_image,
     }  # fmt: skip
     config = options.load(config_file, name, flags)
+    options.note_defaults(config, config_file, LASTING)
     deployment = lifecycle_deploy.deploy(config)
     if json:
         return output.as_json(deployment)
@@ -109,6 +115,7 @@ def deploy(
     cluster = deployment.cluster
     output.line(f"cluster {cluster.name}: {len(cluster.nodes)} nodes, {cluster.slots} slots ({changes})")
     result_tables.missing(deployment.missing)
+    result_tables.note_nodes_without_ranks(cluster)
     output.line(
         f"took {sum(deployment.seconds.values()):.1f} s: "
         + ", ".join(f"{k} {v:.1f}" for k, v in deployment.seconds.items())

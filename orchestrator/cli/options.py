@@ -1,14 +1,15 @@
 """Options shared by several commands, and the Config made of them and cluster.yaml."""
 
+import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from orchestrator import config, state
+from orchestrator import config, progress, state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, OrchestratorError
@@ -200,6 +201,29 @@ def load(path: Path | None, name: str | None, flags: Mapping[str, Any], whole: b
     if file:
         _loaded.append((loaded, file, {key for key, value in flags.items() if value is not None}))
     return loaded
+
+
+def note_defaults(loaded: Config, path: Path | None, keys: Iterable[str]) -> None:
+    """Print which settings of the last deploy return to their defaults, because neither file nor flag sets them.
+
+    Args:
+        loaded: The configuration to deploy.
+        path: As for :func:`load`.
+        keys: Keys to compare, as in "local.cpus".
+    """
+    file = chosen_file(path)
+    before, now = _deployed(loaded.name) if file else {}, loaded.model_dump(mode="json")
+    for key in keys if before else ():
+        old, new = _value(before, key), _value(now, key)
+        if old != new and not config.is_set(loaded, key):
+            was, default = json.dumps(old), json.dumps(new)
+            progress.note(f"{key}: {was} becomes {default}, the default: set {key} in {file} to keep {was}")
+
+
+def _value(values: Any, key: str) -> Any:
+    for part in key.split("."):
+        values = values.get(part) if isinstance(values, Mapping) else None
+    return values
 
 
 _loaded: list[tuple[Config, Path, set[str]]] = []  # the configurations of this process, each with file and flags

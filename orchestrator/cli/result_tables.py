@@ -49,13 +49,21 @@ def missing(reasons: Mapping[str, str]) -> None:
         output.line(f"missing: {name}: {why}")
 
 
+def note_nodes_without_ranks(cluster: Cluster) -> None:
+    """Name the nodes that run no ranks because only other nodes have GPUs."""
+    if others := ", ".join(name for name in cluster.nodes if name not in cluster.rank_nodes):
+        note = f"{others}: no ranks, because only the other nodes have GPUs"
+        progress.note(f"{note}; gpu.driver: none in cluster.yaml makes ranks use the CPUs of all nodes")
+
+
 def plan(config: Config, changes: Sequence[Change]) -> None:
     """Print the changes that a deploy would make."""
     output.line(f"cluster {config.name}: {config.nodes} nodes with provider {config.provider}")
     if changes:
         output.table(("change", "what", "name"), [(c.action, c.kind, c.name) for c in changes])
     else:
-        output.line("Terraform would change nothing")
+        hosts = "; deploy configures the hosts of hosts.addresses" if config.provider == "hosts" else ""
+        output.line(f"no resource would be created, changed or removed{hosts}")
 
 
 def bill(items: Sequence[Item], currency: str) -> None:

@@ -129,7 +129,7 @@ def release(
         state_dir: State directory of the cluster.
         deployment: Id of the deployment.
         host_set: Hosts as the deploy knows them.
-        nodes: Nodes of the deployment, from :func:`held`.
+        nodes: Nodes of the deployment, from :func:`marked_machines`.
         on_line: Receives lines of progress.
     """
     machines = [machine for machine, answers in nodes.items() if answers]

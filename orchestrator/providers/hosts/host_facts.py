@@ -22,7 +22,7 @@ class Facts(BaseModel):
     """Output of survey.sh. ``account`` is the entry of ACCOUNT in /etc/passwd; ``mark_*`` is from a deploy's mark.
 
     ``gpu`` is the model of the host's GPUs, ``sudo`` is "yes" or the reason why sudo does not work, ``shared`` is the
-    number of entries in /shared (None if it does not exist).
+    number of entries in /shared (None if it does not exist), ``shared_kept`` is "yes" if a teardown kept files in it.
     """
 
     system: str
@@ -44,6 +44,7 @@ class Facts(BaseModel):
     mark_by: str = ""
     mark_account: str = ""
     shared: int | None = None
+    shared_kept: str = ""
     trainer: str = ""
 
     @field_validator("connection", "addresses", "ids", mode="before")

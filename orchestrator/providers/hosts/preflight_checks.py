@@ -115,9 +115,10 @@ def _address(host: SurveyedHost, facts: Facts) -> Findings:
 
 def _content(host: SurveyedHost, facts: Facts, config: Config, deployment: str) -> Findings:
     adopted = bool(deployment) and facts.mark_id == deployment
+    kept = facts.shared_kept == "yes" and host.name.endswith("-head")
     if config.hosts.storage == "mounted" and facts.shared is None:
         yield "it has no /shared", "mount the same directory there on every host, or leave hosts.storage out"
-    if config.hosts.storage == "nfs" and facts.shared and not adopted:
+    if config.hosts.storage == "nfs" and facts.shared and not (adopted or kept):
         yield (
             "its /shared is not empty",
             "move its contents away; or set hosts.storage: mounted if every host has the same /shared",

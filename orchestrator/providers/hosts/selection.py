@@ -39,6 +39,8 @@ def select(config: Config, record: Record) -> HostSet:
     """
     surveyed, previous = host_facts.last_survey(config), last_hosts(record)
     used = [_node(host, config, record.id, previous) for host in surveyed]
+    if config.gpu.driver == "none":
+        used = [machine.model_copy(update={"gpus": 0}) for machine in used]
     uid, gid = host_facts.account_id(surveyed)
     return HostSet(
         machines=used,

@@ -37,5 +37,6 @@ if [ -r /etc/orchestrator/deployment ]; then sed 's/^/fact mark_/' /etc/orchestr
 if [ -d /shared ]; then
   # Number of entries, without notebooks, which a teardown keeps.
   fact shared "$(ls -A /shared 2> /dev/null | grep -vcxE 'lost[+]found|notebooks')"
+  if [ -e /shared/.orchestrator-kept ]; then fact shared_kept yes; fi
 fi
 if [ -x /opt/orchestrator/bin/python ]; then fact trainer yes; fi

@@ -5,7 +5,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from orchestrator import process
+from orchestrator import process, progress
 from orchestrator.config import LEAST_CPUS, Config, stored
 from orchestrator.docker import build, cluster_resources, context
 from orchestrator.docker.cluster_resources import Holding
@@ -36,6 +36,7 @@ def preflight(config: Config, record: Record | None) -> None:
         lambda: _require_inotify(docker, config),
         lambda: _require_free_subnet(docker, config.local.subnet, deployment),
     )
+    _note_other_clusters(docker, config)
 
 
 def default_allow_from(config: Config, record: Record | None) -> list[str]:
@@ -53,15 +54,26 @@ def _require_free_name(docker: Engine, name: str, deployment: str) -> None:
         )
 
 
+def _nodes_of_others(docker: Engine, config: Config) -> list[Holding]:
+    return [
+        r for r in cluster_resources.owned(docker) if r.kind == "container" and r.running and r.cluster != config.name
+    ]
+
+
+def _note_other_clusters(docker: Engine, config: Config) -> None:
+    """Say that other clusters use this machine too, if this one would take all of it."""
+    others = sorted({node.cluster for node in _nodes_of_others(docker, config)})
+    if others and not (config.local.cpus and config.local.memory):
+        progress.note(
+            f"{', '.join(others)}: local clusters on this machine too, and each takes all cores and "
+            f"{capacity.MEMORY_SHARE:.0%} of the memory: divide them with --cpus and --memory, each per node"
+        )
+
+
 def _require_inotify(docker: Engine, config: Config) -> None:
     """Check this machine's kernel, unless the nodes are on another machine's engine."""
     if docker.is_local:
-        containers = [
-            r
-            for r in cluster_resources.owned(docker)
-            if r.kind == "container" and r.running and r.cluster != config.name
-        ]
-        capacity.require_inotify(config.nodes, len(containers))
+        capacity.require_inotify(config.nodes, len(_nodes_of_others(docker, config)))
 
 
 def _require_free_subnet(docker: Engine, subnet: IPv4Network | None, deployment: str) -> None:

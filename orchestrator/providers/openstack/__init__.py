@@ -58,6 +58,7 @@ def _machine(config: Config, role: str, flavor: Flavor) -> dict[str, Any]:
     """Return flavor, cores and GPUs of a node. ``openstack.gpus`` does not apply to a head with another flavor."""
     has_head_flavor = role == "head" and config.openstack.head_flavor not in (None, config.openstack.flavor)
     number = None if has_head_flavor else config.openstack.gpus
+    number = 0 if config.gpu.driver == "none" else number
     return {"flavor": flavor.id, "cpus": flavor.cpus, "gpus": gpus(flavor.properties) if number is None else number}
 
 

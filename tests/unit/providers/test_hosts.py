@@ -109,6 +109,13 @@ def test_first_host_is_the_head_and_facts_describe_the_nodes(answer: Say) -> Non
     ]
 
 
+def test_hosts_without_a_driver_have_no_gpus(answer: Say) -> None:
+    answer("10.0.0.10", gpus=1)
+    answer("10.0.0.11")
+    variables = record(config("10.0.0.10", "10.0.0.11", gpu={"driver": "none"})).variables["hosts"]
+    assert [machine["gpus"] for machine in variables["machines"]] == [0, 0]
+
+
 def test_gpus_are_those_of_the_first_host_with_any(answer: Say) -> None:
     answer("10.0.0.10")
     answer("10.0.0.11", "gpu NVIDIA A100-SXM4-40GB", gpus=4)

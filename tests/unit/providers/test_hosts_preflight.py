@@ -106,6 +106,13 @@ def test_mounted_storage_and_trainer_allow_any_system() -> None:
     ]
 
 
+def test_head_may_have_files_that_a_teardown_kept() -> None:
+    assert problems_of(host(shared=2, shared_kept="yes")) == []
+    assert ["/shared is not empty" in text for text in problems_of(host(shared=2))] == [True]
+    worker = problems_of(host("demo-worker-0", shared=2, shared_kept="yes"))
+    assert ["/shared is not empty" in text for text in worker] == [True]
+
+
 def test_account_of_the_tool_cannot_be_the_login() -> None:
     account = {"account": "orchestrator:x:700:700::/home/o:/bin/bash", "account_sudo": "yes"}
     adopted = host(**account, mark_id=OURS, mark_account="made")

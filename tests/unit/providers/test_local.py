@@ -213,3 +213,11 @@ def test_only_an_empty_control_group_of_the_cluster_is_removed(tmp_path: Path) -
 def test_small_head_gets_more_memory_unless_configured(settings: dict[str, Any], expected: tuple[int, int]) -> None:
     variables = local.variables(Config.model_validate({"name": "demo", **settings}), record())
     assert (variables["memory"], variables["head_memory"]) == expected
+
+
+def test_deploy_names_other_clusters_that_take_all_of_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    local._note_other_clusters(Engine(), Config(name="second"))
+    assert "demo: local clusters on this machine too" in capsys.readouterr().err
+    local._note_other_clusters(Engine(), Config(name="demo"))
+    local._note_other_clusters(Engine(), Config.model_validate({"name": "second", "local": {"cpus": 1, "memory": 3}}))
+    assert capsys.readouterr().err == ""

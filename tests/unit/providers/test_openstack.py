@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrator.providers import caller_address
+from orchestrator.config.sections import Gpu
 from orchestrator.providers import openstack as provider
 from orchestrator.providers.openstack.gpus import gpus
 from tests.stand_ins import echo_stand_in, openstack_cases
@@ -122,6 +123,8 @@ def test_configured_gpus_apply_to_the_flavor_not_the_heads() -> None:
     assert (variables["head"]["gpus"], variables["worker"]["gpus"]) == (0, 4)
     both = provider.variables(config(gpus=4), record(settings))
     assert (both["head"]["gpus"], both["worker"]["gpus"]) == (4, 4)
+    without_driver = config(gpus=4).model_copy(update={"gpu": Gpu(driver="none")})
+    assert provider.variables(without_driver, record(settings))["worker"]["gpus"] == 0
 
 
 def test_priced_resources_are_counted_by_flavor() -> None:
