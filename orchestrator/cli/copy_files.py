@@ -80,5 +80,16 @@ def _split_location(text: str, cluster: Cluster) -> tuple[str | None, str]:
         return None, text
     hint = f"write a file on this machine as ./{text}" if os.path.lexists(text) else ""
     node = options.node_named(name, cluster, "cp: ", hint)
-    path = path.removeprefix("~/") or "."
-    return node, path if path.startswith("/") else f"./{path}"
+    return node, _remote_path(path, text)
+
+
+def _remote_path(path: str, text: str) -> str:
+    """Return a path on a node that is absolute or begins with a dot. Raises ConfigError for `~USER`."""
+    home, below = path.partition("/")[::2]
+    if home == "~":
+        return f"./{below.lstrip('/') or '.'}"
+    if home.startswith("~"):
+        node = text.removesuffix(path)
+        hint = f"write the whole path, as in {node}/home/{path[1:]}; or {node}./{path} for a file of that name"
+        raise ConfigError([f"cp: {text}: {home} is not known: only ~ itself names a home directory"], hint)
+    return path if path.startswith("/") else f"./{path or '.'}"

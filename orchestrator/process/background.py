@@ -48,11 +48,18 @@ def open_socket(argv: Sequence[str]) -> tuple[socket.socket, Callable[[], str]]:
 
     Returns:
         The socket, and a function that returns the program's standard error after it has ended.
+
+    Raises:
+        OSError: The program cannot be started.
     """
     parent_end, child_end = socket.socketpair()
     with child_end:
         ends = child_end.fileno()
-        program = subprocess.Popen(argv, stdin=ends, stdout=ends, stderr=subprocess.PIPE, start_new_session=True)
+        try:
+            program = subprocess.Popen(argv, stdin=ends, stdout=ends, stderr=subprocess.PIPE, start_new_session=True)
+        except OSError:
+            parent_end.close()
+            raise
     errors: list[bytes] = []
     reader = threading.Thread(target=lambda: errors.append(program.communicate()[1]), daemon=True)
     reader.start()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
     paramiko = LazyModule("paramiko")
 
-__all__ = ["Answer", "Session", "Unreachable", "at_once", "client_command", "connect", "on_every_node", "parsed"]
+__all__ = ["Answer", "Session", "Unreachable", "client_command", "connect", "in_parallel", "on_every_node", "parsed"]
 
 Value = TypeVar("Value")
 FASTEST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")

@@ -2,15 +2,19 @@
 
 import io
 import tarfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from typing_extensions import Buffer
+
+from orchestrator.errors import ConfigError
 
 if TYPE_CHECKING:
     import paramiko
 
 CHUNK = 1 << 16
 PACKET = (1 << 15) - 64  # bytes of a packet: OpenSSH takes 32 KiB with its header
+SHORTER = "unexpected end of data"  # tarfile's error, which names no file
 WINDOW = 2 << 20  # bytes that paramiko takes before they are read
 
 
@@ -42,7 +46,17 @@ def archive(target: Input) -> tarfile.TarFile:
     return tarfile.open(fileobj=target, mode="w|", bufsize=CHUNK, dereference=True)
 
 
-def anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+def add(archive: tarfile.TarFile, name: str, path: Path) -> None:
+    """Archive a local file or directory as ``name``. Raises ConfigError if the file becomes shorter meanwhile."""
+    try:
+        archive.add(path, arcname=name, recursive=False, filter=_anonymous)
+    except OSError as error:
+        if str(error) == SHORTER:
+            raise ConfigError([f"{path}: became shorter while it was sent"], "run the same command again") from error
+        raise
+
+
+def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
     """Remove the local owner and group from a member."""
     member.uid = member.gid = 0
     member.uname = member.gname = ""

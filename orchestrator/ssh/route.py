@@ -2,7 +2,7 @@
 
 import contextlib
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from orchestrator.cluster import Cluster
@@ -11,6 +11,7 @@ from orchestrator.ssh.channels import CONNECT_SECONDS, Unreachable, faults
 from orchestrator.ssh.openssh import tunnel
 from orchestrator.state import StateDir
 
+INSTALL = {"ssh": "`sudo apt-get install openssh-client`", "gcloud": "https://cloud.google.com/sdk/docs/install"}
 FIRST_SECONDS = 30.0  # for sshd's first answer: an emulated or busy machine computes keys for many seconds
 
 
@@ -58,10 +59,18 @@ def open_route(state_dir: StateDir, cluster: Cluster, name: str) -> Iterator[Rou
 def _route(state_dir: StateDir, cluster: Cluster, name: str) -> Route:
     node, through = cluster.nodes[name], tunnel(cluster, name, state_dir.key, state_dir.known_hosts)
     if through:
-        connection, error_output = background.open_socket(through)
-        return Route(connection, 2 * FIRST_SECONDS, error_output)  # two logins
+        return _tunnelled(through)
     try:
         connection = socket.create_connection((node.address, node.port), CONNECT_SECONDS)
     except OSError as error:
         raise Unreachable(str(error) or type(error).__name__) from error
     return Route(connection, FIRST_SECONDS, lambda: "")
+
+
+def _tunnelled(through: Sequence[str]) -> Route:
+    try:
+        connection, error_output = background.open_socket(through)
+    except OSError as error:
+        program = through[0]
+        raise Unreachable(f"{program} cannot be started: {error.strerror}: install it: {INSTALL[program]}") from error
+    return Route(connection, 2 * FIRST_SECONDS, error_output)  # two logins

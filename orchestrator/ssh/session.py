@@ -63,10 +63,14 @@ class Session:
         return answer.output
 
     def follow(self, argv: Sequence[str]) -> Iterator[bytes]:
-        """Run ``argv`` and yield its output in pieces as it comes."""
+        """Run ``argv`` and yield its output in pieces as it comes, whatever its exit code.
+
+        Raises Unreachable if the connection breaks before the command ends.
+        """
         with channels.command(self._client, argv, None) as channel:
             while piece := channel.recv(pack_tar.CHUNK):
                 yield piece
+            channels.exit_code(channel)  # a broken connection ends the output, too
 
     def read(self, step: str, argv: Sequence[str], limit: int, timeout: float = ANSWER_SECONDS) -> Iterator[bytes]:
         """Run ``argv`` and yield its output in pieces.
@@ -151,7 +155,7 @@ class Session:
             on_file: Called with the number of files sent so far.
 
         Raises:
-            ConfigError: A local file cannot be read.
+            ConfigError: A local file cannot be read, or becomes shorter meanwhile.
             CommandFailed: The node cannot unpack the files.
             Unreachable: The connection breaks or is silent for too long.
         """
@@ -159,7 +163,7 @@ class Session:
         with channels.command(self._client, argv, ANSWER_SECONDS) as channel:
             with contextlib.suppress(pack_tar.Refused), pack_tar.archive(pack_tar.Input(channel)) as archive:
                 for count, (name, path) in enumerate(files.items()):
-                    archive.add(path, arcname=name, recursive=False, filter=pack_tar.anonymous)
+                    pack_tar.add(archive, name, path)
                     if on_file:
                         on_file(count + 1)
             channel.shutdown_write()

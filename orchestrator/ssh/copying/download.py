@@ -5,6 +5,7 @@ import hashlib
 import os
 import posixpath
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -13,7 +14,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, ConfigError
 from orchestrator.ssh.copying.copy_progress import Copied, Progress, persist
 from orchestrator.ssh.copying.partial_files import SUM, hashed, part_of, patience, remote_digest, require_space
-from orchestrator.ssh.copying.tree import SECOND, Entry, Tree, on_node, require_stored
+from orchestrator.ssh.copying.tree import Entry, Tree, on_node, require_stored, same_time
 from orchestrator.ssh.session import Session
 from orchestrator.state import StateDir
 
@@ -75,20 +76,33 @@ class _Download:
     def copy(self, tree: Tree) -> None:
         """Copy the files of ``tree`` that are not in place yet. Raises OSError for a local file."""
         files = {name: entry for name, entry in tree.files.items() if name not in self.progress.done}
-        self._require_space(files)
+        targets = {name: self._target(name) for name in files}
+        changed = {name: entry for name, entry in files.items() if not _is_same(targets[name], entry)}
+        self._require_space(changed)
         for name, entry in files.items():
-            target = self._directory(name.rpartition("/")[0]) / name.rpartition("/")[2] if name else self.root
-            if target.is_dir() and not target.is_symlink():
-                raise ConfigError([f"{target}: is a directory, not a file"])
-            if _is_same(target, entry):
-                self.progress.copied.same += 1
+            if name in changed:
+                self._receive(name, entry, targets[name])
             else:
-                self._receive(name, entry, target)
+                self._keep(entry, targets[name])
             self.progress.complete(name)
         for name, mode in tree.directories.items():
             directory = self._directory(name)
             directory.mkdir(parents=True, exist_ok=True)
             directory.chmod(mode | 0o700)
+
+    def _keep(self, entry: Entry, target: Path) -> None:
+        """Give a file that is in place the mode of its source."""
+        if stat.S_IMODE(target.stat().st_mode) & 0o777 != entry.mode:
+            target.chmod(entry.mode)
+        self.progress.copied.same += 1
+
+    def _target(self, name: str) -> Path:
+        """Return the local path of a file. Raises ConfigError if it cannot be written there."""
+        parent, _, last = name.rpartition("/")
+        target = self._directory(parent) / last if name else self.root
+        if target.is_dir() and not target.is_symlink():
+            raise ConfigError([f"{target}: is a directory, not a file"])
+        return target
 
     def _directory(self, name: str) -> Path:
         """Return the local directory ``name``. Raises ConfigError if a link here leads out of the target."""
@@ -172,7 +186,7 @@ def _is_same(target: Path, entry: Entry) -> bool:
     if not target.is_file() or target.is_symlink():
         return False
     status = target.stat()
-    return (status.st_size, status.st_mtime_ns // SECOND) == (entry.size, entry.modified // SECOND)
+    return status.st_size == entry.size and same_time(status.st_mtime_ns, entry.modified)
 
 
 def _size(path: Path) -> int:

@@ -2,10 +2,12 @@
 
 import os
 import shlex
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from orchestrator.errors import ConfigError
+from orchestrator.ssh.copying.tree import nanoseconds
 from orchestrator.ssh.session import Session
 
 COMMAND_BYTES = 60_000  # Linux: a command has 128 KiB at most
@@ -14,25 +16,34 @@ FREE = 'p=$0; while ! test -d "$p"; do p=$(dirname -- "$p"); done; df --output=a
 
 @dataclass(frozen=True)
 class Status:
-    """Kind, size and time (whole seconds) of a path on the node."""
+    """Mode with the kind as `stat` gives it, size and time (nanoseconds) of a path on the node."""
 
-    kind: str
+    mode: int
     size: int
     modified: int
 
+    @property
+    def is_file(self) -> bool:
+        return stat.S_ISREG(self.mode)
 
-ABSENT = Status("", 0, 0)
+    @property
+    def is_directory(self) -> bool:
+        return stat.S_ISDIR(self.mode)
+
+
+ABSENT = Status(0, 0, 0)
 
 
 def statuses(session: Session, paths: Iterable[str]) -> dict[str, Status]:
     """Return the status of those ``paths`` that are there; links are followed."""
     by_path = {}
     for words in _chunks(paths):
-        listing = ["stat", "--dereference", "--printf", r"%F\0%s\0%Y\0%n\0", "--", *words]
-        fields = b"".join(session.read("look at files", ["sh", "-c", f"{shlex.join(listing)} 2>&-; :"], 1 << 24))
+        listing = shlex.join(["stat", "--dereference", "--printf", r"%f\0%s\0%.9Y\0%n\0", "--", *words])
+        script = f"LC_ALL=C {listing} 2>&-; :"  # else the node's language chooses the decimal point
+        fields = b"".join(session.read("look at files", ["sh", "-c", script], 1 << 24))
         values = os.fsdecode(fields).split("\0")
-        for kind, size, modified, path in zip(*[iter(values)] * 4, strict=False):
-            by_path[path] = Status(kind, int(size), int(modified))
+        for mode, size, modified, path in zip(*[iter(values)] * 4, strict=False):
+            by_path[path] = Status(int(mode, 16), int(size), nanoseconds(modified))
     return by_path
 
 
@@ -45,10 +56,10 @@ def make_directories(session: Session, paths: Iterable[str]) -> None:
 
 
 def set_modes(session: Session, modes: Mapping[str, int]) -> None:
-    """Set the modes of directories by path; their owner keeps all rights."""
+    """Set the modes of files and directories by path."""
     for mode in set(modes.values()):
         for words in _chunks(path for path, other in modes.items() if other == mode):
-            session.must("set modes", ["chmod", f"{mode | 0o700:o}", "--", *words])
+            session.must("set modes", ["chmod", f"{mode:o}", "--", *words])
 
 
 def free(session: Session, path: str) -> int:

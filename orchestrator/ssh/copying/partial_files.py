@@ -47,6 +47,6 @@ def patience(size: int) -> float:
 
 def require_space(where: str, size: int, free: int) -> None:
     """Raise ConfigError if ``size`` bytes do not fit."""
-    if size + FREE_BYTES > free:
+    if size and size + FREE_BYTES > free:
         room = f"{size / 2**30:.2f} GiB are missing, and {free / 2**30:.2f} GiB are free"
         raise ConfigError([f"{where}: no space left: {room}"], "make room there, or name another directory")

@@ -19,6 +19,7 @@ from orchestrator.ssh.unpack_tar import DEEPEST, LONGEST, MOST_FILES
 
 KINDS = {stat.S_IFDIR: "d", stat.S_IFREG: "f", stat.S_IFLNK: "l"}
 SECOND = 10**9  # nanoseconds
+UNITS: list[int] = [10**digits for digits in range(10)]  # of a time in nanoseconds, up to a second
 KERNEL = ("/proc/", "/sys/")
 # Type, mode, size, time and name of each entry, and the place to which a link leads; the tree's own place first.
 LIST = """
@@ -118,12 +119,24 @@ def of_listing(output: bytes, what: str) -> Tree:
 def _listed(fields: Iterator[str]) -> Iterator[tuple[str, Entry]]:
     while kind := next(fields):
         mode, size, modified, name = int(next(fields), 8), int(next(fields)), next(fields), next(fields)
-        seconds, _, fraction = modified.partition(".")
         target = next(fields) if kind == "l" else ""
-        if size < 0 or len(seconds) > 12 or not _is_plain(name):
+        if size < 0 or not _is_plain(name):
             raise ValueError(f"{name[:200]!r}")
-        nanoseconds = int(seconds) * SECOND + int(fraction[:9].ljust(9, "0"))
-        yield name, Entry(kind, mode & 0o777, size, nanoseconds, target)
+        yield name, Entry(kind, mode & 0o777, size, nanoseconds(modified), target)
+
+
+def nanoseconds(seconds: str) -> int:
+    """Return a time that a node gives in seconds with a decimal point. Raises ValueError."""
+    whole, _, fraction = seconds.partition(".")
+    if len(whole) > 12:
+        raise ValueError(f"{seconds[:200]!r}")
+    return int(whole) * SECOND + int(fraction[:9].ljust(9, "0"))
+
+
+def same_time(one: int, other: int) -> bool:
+    """Compare times in nanoseconds, as precisely as both file systems keep them: some cut off the last digits."""
+    unit = max(unit for unit in UNITS for time in (one, other) if time % unit == 0)
+    return one // unit == other // unit
 
 
 def _is_plain(name: str) -> bool:

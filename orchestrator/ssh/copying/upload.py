@@ -1,6 +1,7 @@
 """Copy files of this machine to a node."""
 
 import hashlib
+import os
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from io import BufferedReader
@@ -13,9 +14,8 @@ from orchestrator.ssh.copying import node_files
 from orchestrator.ssh.copying.copy_progress import Copied, Progress, persist
 from orchestrator.ssh.copying.node_files import ABSENT, Status
 from orchestrator.ssh.copying.partial_files import PIECE, SUM, hashed, part_of, patience, remote_digest, require_space
-from orchestrator.ssh.copying.tree import SECOND, Entry, Tree, of_path, require_stored
+from orchestrator.ssh.copying.tree import SECOND, Entry, Tree, of_path, require_stored, same_time
 from orchestrator.ssh.session import ANSWER_SECONDS, Session
-from orchestrator.ssh.unpack_tar import Readable
 from orchestrator.state import StateDir
 
 CHANGED = 9
@@ -67,7 +67,7 @@ class _Upload:
         self.session, self.source, self.tree, self.progress = session, source, tree, progress
         root = progress.copied.target
         self.targets = {name: posixpath.join(root, name) if name else root for name in tree.files}
-        self.directories = {posixpath.join(root, name): mode for name, mode in tree.directories.items()}
+        self.directories = {posixpath.join(root, name): mode | 0o700 for name, mode in tree.directories.items()}
 
     def copy(self) -> None:
         """Copy the files that are not in place yet."""
@@ -76,21 +76,29 @@ class _Upload:
         statuses = node_files.statuses(
             self.session, [path for name in files for path in (self.targets[name], parts[name])]
         )
-        self._require(files, parts, statuses)
+        same = {name: entry for name, entry in files.items() if _is_same(statuses.get(self.targets[name]), entry)}
+        changed = {name: entry for name, entry in files.items() if name not in same}
+        self._require(changed, parts, statuses)
         parents = {posixpath.dirname(path) or "." for path in self.targets.values()}
         node_files.make_directories(self.session, sorted({*parents, *self.directories}))
-        for name, entry in files.items():
-            status = statuses.get(self.targets[name], ABSENT)
-            if status.kind and (status.size, status.modified) == (entry.size, entry.modified // SECOND):
-                self.progress.copied.same += 1
-            else:
-                self._send(name, entry, parts[name], statuses.get(parts[name], ABSENT).size)
+        self._keep(same, statuses)
+        for name, entry in changed.items():
+            self._send(name, entry, parts[name], statuses.get(parts[name], ABSENT).size)
             self.progress.complete(name)
         node_files.set_modes(self.session, self.directories)
 
+    def _keep(self, same: Mapping[str, Entry], statuses: Mapping[str, Status]) -> None:
+        """Give files that are in place the modes of their sources."""
+        modes = {self.targets[name]: entry.mode for name, entry in same.items()}
+        other = {path: mode for path, mode in modes.items() if statuses[path].mode & 0o777 != mode}
+        node_files.set_modes(self.session, other)
+        for name in same:
+            self.progress.copied.same += 1
+            self.progress.complete(name)
+
     def _require(self, files: Mapping[str, Entry], parts: Mapping[str, str], statuses: Mapping[str, Status]) -> None:
         """Raise ConfigError if a directory is in a file's place, or there is no room."""
-        wrong = [self.targets[name] for name in files if statuses.get(self.targets[name], ABSENT).kind == "directory"]
+        wrong = [self.targets[name] for name in files if statuses.get(self.targets[name], ABSENT).is_directory]
         if wrong:
             raise ConfigError([f"{self.session.node}:{path}: is a directory, not a file" for path in wrong[:5]])
         missing = sum(max(0, entry.size - statuses.get(parts[name], ABSENT).size) for name, entry in files.items())
@@ -101,6 +109,7 @@ class _Upload:
         path = self.source / name if name else self.source
         with _opened(path) as file:
             begin = begin if begin <= entry.size else 0
+            _require_unchanged(file, path, entry)
             digest = hashed(file, begin)
             if begin and remote_digest(self.session, part, begin) != digest.hexdigest():
                 begin, digest = 0, hashlib.sha256()
@@ -108,7 +117,7 @@ class _Upload:
             stale = "" if begin else STALE
             modified = f"{entry.modified // SECOND}.{entry.modified % SECOND:09}"
             words = [f"{entry.mode:o}", modified, self.targets[name]]
-            pieces = self._pieces(file, path, digest, entry.size - begin)
+            pieces = self._pieces(file, path, entry, digest)
             small = list(pieces) if entry.size - begin <= PIECE else []
             if not small:
                 self._write(path, ["sh", "-c", stale + WRITE, str(begin), part, "", *words], self._counted(pieces))
@@ -117,13 +126,15 @@ class _Upload:
             self._write(path, argv, small, patience(entry.size))
             self.progress.count(sum(map(len, small)))
 
-    def _pieces(self, file: Readable, path: Path, digest: "hashlib._Hash", remaining: int) -> Iterator[bytes]:
+    def _pieces(self, file: BufferedReader, path: Path, entry: Entry, digest: "hashlib._Hash") -> Iterator[bytes]:
+        remaining = entry.size - file.tell()
         while remaining and (piece := file.read(min(PIECE, remaining))):
             digest.update(piece)
             remaining -= len(piece)
             yield piece
         if remaining:
-            raise ConfigError([f"{path}: became shorter while it was copied"], "copy it again")
+            raise _changed(path)
+        _require_unchanged(file, path, entry)
 
     def _counted(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         for piece in pieces:
@@ -135,9 +146,26 @@ class _Upload:
             self.session.write("write a file", argv, pieces, seconds)
         except CommandFailed as error:
             if f"(exit code {CHANGED} " in error.message:
-                raise ConfigError([f"{path}: arrived damaged, or changed meanwhile"], "copy it again") from None
+                raise _changed(path) from None
             reason = error.tail[-1] if error.tail else str(error)
             raise ConfigError([f"{self.session.node}:{argv[-1]}: cannot be written: {reason}"]) from None
+
+
+def _is_same(status: Status | None, entry: Entry) -> bool:
+    if status is None or not status.is_file:
+        return False
+    return status.size == entry.size and same_time(status.modified, entry.modified)
+
+
+def _require_unchanged(file: BufferedReader, path: Path, entry: Entry) -> None:
+    """Raise ConfigError if the file is no longer as it was listed."""
+    status = os.fstat(file.fileno())
+    if (status.st_size, status.st_mtime_ns) != (entry.size, entry.modified):
+        raise _changed(path)
+
+
+def _changed(path: Path) -> ConfigError:
+    return ConfigError([f"{path}: arrived damaged, or changed meanwhile"], "copy it again")
 
 
 def _opened(path: Path) -> BufferedReader:

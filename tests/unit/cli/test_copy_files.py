@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.cli import copy_files
-from orchestrator.ssh.copying.copy_progress import Progress
+from orchestrator.ssh.copying.copy_progress import Copied, Progress
 from tests import builders
 from tests.unit.conftest import Cli
 
@@ -27,6 +27,7 @@ def cluster() -> None:
         (("demo-haed:a", "b"), "no node 'demo-haed', did you mean demo-head?", "demo-worker-0"),
         (("./here:1", "head:b"), "here:1: No such file or directory", ""),
         (("/a:b", "head:b"), "/a:b: No such file or directory", ""),
+        (("a", "head:~bob/b"), "cp: head:~bob/b: ~bob is not known", "as in head:/home/bob/b; or head:./~bob/b"),
     ],
 )
 def test_impossible_sides_are_refused(cli: Cli, sides: tuple[str, str], problem: str, remedy: str) -> None:
@@ -57,3 +58,28 @@ def test_interrupted_copy_says_that_it_continues_only_if_it_sent(
     with pytest.raises(KeyboardInterrupt):
         copy_files.cp("head:a", "b")
     assert ("the same command continues" in capsys.readouterr().err) == said
+
+
+@pytest.mark.parametrize(
+    ("path", "sent"),
+    [
+        ("", "./."),
+        ("~", "./."),
+        ("~/", "./."),
+        ("~/a", "./a"),
+        ("~//a", "./a"),
+        ("a~", "./a~"),
+        ("./~b", "././~b"),
+        ("/a", "/a"),
+    ],
+)
+def test_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch, path: str, sent: str) -> None:
+    targets = list[object]()
+
+    def record(*arguments: object) -> Copied:
+        targets.append(arguments[4])
+        return Copied()
+
+    monkeypatch.setattr(copy_files, "upload", record)
+    copy_files.cp("f", f"head:{path}")
+    assert targets == [sent]

@@ -1,6 +1,7 @@
 """Routes to nodes behind the head, or behind a user's jump host."""
 
 import shlex
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from orchestrator import cluster as clusters
 from orchestrator import ssh, state
 from orchestrator.cluster import Cluster
 from orchestrator.process import background
-from orchestrator.ssh import openssh
+from orchestrator.ssh import Unreachable, openssh
+from orchestrator.ssh.route import open_route
 from tests import builders
 
 KEY, KNOWN = Path("k"), Path("known")
@@ -97,6 +99,28 @@ def test_error_of_a_proxy_program_is_the_reason() -> None:
     with connection:
         assert connection.recv(100) == b""
     assert output() == "no route to the head"
+
+
+@pytest.mark.parametrize(
+    ("jump", "reason"),
+    [
+        ("gate.example.org", "ssh cannot be started: No such file or directory: install it: `sudo apt-get install"),
+        (
+            "iap:my-project/zone",
+            "gcloud cannot be started: No such file or directory: install it: https://cloud.google",
+        ),
+    ],
+)
+def test_missing_proxy_program_is_named_and_leaves_no_socket(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, jump: str, reason: str
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    made, pair = list[socket.socket](), socket.socketpair
+    monkeypatch.setattr(socket, "socketpair", lambda: made.extend(pair()) or made)  # type: ignore[func-returns-value]
+    cluster = clusters.read({**builders.output(), "jump": jump})
+    with pytest.raises(Unreachable, match=reason), open_route(state.for_cluster("demo"), cluster, "demo-head"):
+        pass
+    assert [end.fileno() for end in made] == [-1, -1]
 
 
 def test_cluster_without_some_workers_keeps_the_others_in_order() -> None:

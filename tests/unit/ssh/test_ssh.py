@@ -46,3 +46,7 @@ def test_own_bug_on_one_node_is_not_a_lost_node() -> None:
 
     with pytest.raises(ZeroDivisionError):
         ssh.on_every_node(builders.cluster(), ask)
+
+
+def test_every_public_name_exists() -> None:
+    assert [name for name in ssh.__all__ if not hasattr(ssh, name)] == []

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import ConfigError, ContractError, NodesFailed
-from orchestrator.ssh.copying import copy_progress
+from orchestrator.ssh.copying import copy_progress, partial_files
 from orchestrator.ssh.copying.copy_progress import Copied, Progress
 from orchestrator.ssh.copying.download import download
+from orchestrator.ssh.copying.tree import SECOND
 from orchestrator.ssh.copying.upload import upload
 from tests.stand_ins import cutting_relay, ssh_stand_in
 from tests.stand_ins.ssh_stand_in import Answer
@@ -20,6 +21,7 @@ from tests.stand_ins.ssh_stand_in import Answer
 SIZE = 24 << 20
 CUTS = [6 << 20, 7 << 20, 5 << 20]  # bytes of each connection
 WINDOW = 4 << 20  # bytes that a connection may lose: buffers of sshd and paramiko
+TIME = 1_700_000_000_123_456_789  # nanoseconds
 Copier = Callable[..., Copied]
 
 
@@ -260,6 +262,62 @@ def test_files_that_do_not_fit_are_refused_before_sending(
     with pytest.raises(ConfigError, match="no space left"):
         through(copier, *paths(copier, source / "huge", target / "copy"))
     assert list(target.iterdir()) == []
+
+
+def test_files_in_place_need_no_room(both: tuple[Copier, Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    copier, source, target = both
+    write(source / "tree" / "small", b"x")
+    write(target / "tree" / "huge", b"")
+    for path in (source / "tree" / "huge", target / "tree" / "huge"):
+        with path.open("wb") as file:
+            file.truncate(1 << 42)
+        os.utime(path, ns=(TIME, TIME))
+    copied = through(copier, *paths(copier, source / "tree", target))
+    assert (copied.same, copied.sent) == (1, 1)
+    monkeypatch.setattr(partial_files, "FREE_BYTES", 1 << 60)
+    assert through(copier, *paths(copier, source / "tree", target)).same == 2
+
+
+@pytest.mark.parametrize(
+    ("modified", "same"),
+    [(TIME, 1), (TIME - 1, 0), (TIME // 100 * 100, 1), (TIME // SECOND * SECOND, 1), (TIME - SECOND, 0)],
+)
+def test_times_are_compared_as_precisely_as_both_sides_keep_them(
+    both: tuple[Copier, Path, Path], modified: int, same: int
+) -> None:
+    copier, source, target = both
+    os.utime(write(source / "data", b"new"), ns=(TIME, TIME))
+    os.utime(write(target / "data", b"old"), ns=(modified, modified))
+    assert through(copier, *paths(copier, source / "data", target)).same == same
+    assert (target / "data").read_bytes() == (b"old" if same else b"new")
+
+
+def test_changed_mode_is_applied_without_sending_the_file(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    for name in "ab":
+        write(source / "tree" / name, b"x", 0o640)
+    through(copier, *paths(copier, source / "tree", target))
+    (source / "tree" / "a").chmod(0o755)
+    copied = through(copier, *paths(copier, source / "tree", target))
+    assert (copied.same, copied.sent) == (2, 0)
+    assert contents(target / "tree") == {"a": (0o755, b"x"), "b": (0o640, b"x")}
+
+
+@pytest.mark.parametrize("moment", ["stat --dereference", "dd of="])
+@pytest.mark.parametrize("mode", ["ab", "r+b"])
+def test_local_file_that_changes_during_the_copy_is_an_error(
+    tmp_path: Path, node: Path, moment: str, mode: str
+) -> None:
+    file = write(tmp_path / "data", os.urandom(SIZE))
+
+    def answer(command: str) -> None:
+        if moment in command:
+            with file.open(mode) as changed:
+                changed.write(b"more")
+
+    with pytest.raises(ConfigError, match="data: arrived damaged, or changed meanwhile"):
+        through(upload, file, str(node / "copy"), answer)
+    assert not (node / "copy").exists()
 
 
 ROOT = ["/x", "d", "755", "4096", "1.5", ""]  # a directory in a node's listing

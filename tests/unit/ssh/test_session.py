@@ -1,0 +1,42 @@
+"""Commands and files over one connection that breaks, or whose local files change."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from orchestrator import ssh
+from orchestrator.errors import ConfigError
+from orchestrator.ssh import Unreachable, pack_tar
+from tests.stand_ins import cutting_relay, ssh_stand_in
+
+OUTPUT = b"line\n" * (1 << 18)
+
+
+def test_output_cut_by_a_broken_connection_is_an_error() -> None:
+    with (
+        ssh_stand_in.listening(lambda _: OUTPUT) as (port, host_key),
+        cutting_relay.relay_to(port, [len(OUTPUT) // 2]) as (near, _),
+        pytest.raises(Unreachable, match="connection broke"),
+        ssh.connect(*ssh_stand_in.deployed(near, host_key), "demo-head") as head,
+    ):
+        list(head.follow(["cat", "log"]))
+
+
+def test_output_is_followed_to_its_end_whatever_the_exit_code() -> None:
+    with ssh_stand_in.session() as head:
+        assert b"".join(head.follow(["sh", "-c", "echo begun; echo no log >&2; exit 1"])) == b"begun\n"
+
+
+def test_file_that_becomes_shorter_while_it_is_sent_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, write = tmp_path / "data", pack_tar.Input.write
+    file.write_bytes(bytes(1 << 20))
+
+    def cut_and_write(target: pack_tar.Input, data: bytes) -> int:
+        os.truncate(file, 1)
+        return write(target, data)
+
+    (target := tmp_path / "node").mkdir()
+    monkeypatch.setattr(pack_tar.Input, "write", cut_and_write)
+    with ssh_stand_in.session() as head, pytest.raises(ConfigError, match=f"{file}: became shorter"):
+        head.send({"data": file}, str(target))
