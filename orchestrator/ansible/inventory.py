@@ -38,29 +38,34 @@ def inventory(
         "cluster_name": cluster.name,
         **settings,
     }
-    everyone = list(cluster.nodes)
-    members: Mapping[str, list[str]] = {
-        "head": [cluster.head],
+    described = {name: _host(node, host_keys[node.id]) for name, node in cluster.nodes.items()}
+    if settings.get("monitoring"):
+        described[cluster.head]["monitoring_targets"] = targets(cluster, settings.get("gpu_driver"))
+    for name in cluster.nodes:
+        through = proxied(tunnel(cluster, name, key, known_hosts))
+        described[name] |= {"ansible_ssh_extra_args": shlex.join(through)} if through else {}
+    members = _members(cluster, settings)
+    children: dict[str, Any] = {group: {"hosts": {name: {} for name in names}} for group, names in members.items()}
+    return {"all": {"vars": common, "hosts": described, "children": children}}
+
+
+def _members(cluster: Cluster, settings: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the nodes of each group."""
+    everyone, head, monitored = list(cluster.nodes), [cluster.head], bool(settings.get("monitoring"))
+    return {
+        "head": head,
         "workers": everyone[1:],
         "gpu": [name for name, node in cluster.nodes.items() if node.gpus],
         "nfs": everyone if cluster.storage == "nfs" else [],
         "containers": everyone if cluster.trainer == "container" else [],
-        "jupyter": [cluster.head] if settings.get("jupyter") else [],
-        "monitored": everyone if settings.get("monitoring") else [],
-        "monitoring": [cluster.head] if settings.get("monitoring") else [],
+        "jupyter": head if settings.get("jupyter") else [],
+        "monitored": everyone if monitored else [],
+        "monitoring": head if monitored else [],
         "unmonitored": everyone if settings.get("monitoring_state") == "absent" else [],
-        "dcgm": _with_dcgm(cluster, settings.get("gpu_driver")) if settings.get("monitoring") else [],
+        "dcgm": _with_dcgm(cluster, settings.get("gpu_driver")) if monitored else [],
         "configured": [],
         "unconfigured": [],
     }
-    described = {name: _host(node, host_keys[node.id]) for name, node in cluster.nodes.items()}
-    if settings.get("monitoring"):
-        described[cluster.head]["monitoring_targets"] = targets(cluster, settings.get("gpu_driver"))
-    for name in everyone:
-        through = proxied(tunnel(cluster, name, key, known_hosts))
-        described[name] |= {"ansible_ssh_extra_args": shlex.join(through)} if through else {}
-    children: dict[str, Any] = {group: {"hosts": {name: {} for name in names}} for group, names in members.items()}
-    return {"all": {"vars": common, "hosts": described, "children": children}}
 
 
 def _host(node: Node, host_key: str) -> dict[str, Any]:
@@ -78,6 +83,7 @@ def targets(cluster: Cluster, gpu_driver: str | None = None) -> list[dict[str, A
 
     https://prometheus.io/docs/prometheus/latest/configuration/configuration/#file_sd_config
     """
+    with_dcgm = _with_dcgm(cluster, gpu_driver)
     return [
         {
             "targets": [f"{node.private_address}:{port}"],
@@ -85,11 +91,12 @@ def targets(cluster: Cluster, gpu_driver: str | None = None) -> list[dict[str, A
         }
         for job, port in EXPORTERS.items()
         for name, node in cluster.nodes.items()
-        if job != "dcgm" or name in _with_dcgm(cluster, gpu_driver)
+        if job != "dcgm" or name in with_dcgm
     ]
 
 
 def _with_dcgm(cluster: Cluster, gpu_driver: str | None) -> list[str]:
     """Return the nodes whose GPUs NVIDIA's exporter can monitor: it is a container, and does not support vGPUs."""
-    possible = cluster.trainer == "container" and gpu_driver not in WITHOUT_DCGM
-    return [name for name, node in cluster.nodes.items() if node.gpus and possible]
+    if cluster.trainer != "container" or gpu_driver in WITHOUT_DCGM:
+        return []
+    return [name for name, node in cluster.nodes.items() if node.gpus]

@@ -27,7 +27,7 @@ def open_notebook(
     state_dir, record, cluster = options.deployed(config_file, name)
     password, chosen = jupyter.password(state_dir, record), tunnel.free_port(port, jupyter.SERVER.port)
     address = f"http://{tunnel.LOCALHOST}:{chosen}/lab"
-    with jupyter.open_notebook(state_dir, cluster, chosen) as open_tunnel:
+    with tunnel.open_tunnel(state_dir, cluster, {jupyter.SERVER: chosen}, jupyter.ANSWER_SECONDS) as open_tunnel:
         if json:
             output.as_json({"address": address, "password_file": state_dir.notebook})
         else:

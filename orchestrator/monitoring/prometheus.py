@@ -101,10 +101,9 @@ class Prometheus:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._session.close()
 
-    def query(self, expression: str, at: float | None = None) -> list[Series]:
-        """Query an instant vector, one sample per series, as of ``at`` (unix seconds; default: the server's now)."""
-        parameters = {"query": expression, **({} if at is None else {"time": at})}
-        return [_series(item) for item in self._ask("query", parameters, _Data).result]
+    def query(self, expression: str) -> list[Series]:
+        """Query an instant vector, one sample per series, as of the server's now."""
+        return [_series(item) for item in self._ask("query", {"query": expression}, _Data).result]
 
     def query_range(self, expression: str, start: float, end: float, step: float) -> list[Series]:
         """Query values over a span of time.

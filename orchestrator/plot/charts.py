@@ -106,10 +106,10 @@ def parts(bars: Sequence[Bar], x: str) -> "Figure":
     return figure
 
 
-def intervals(bars: Sequence[Bar], x: str, mark: float = 1.0) -> "Figure":
-    """Draw each bar's (value, low, high) as a point with its interval, and a line at the value ``mark``."""
+def intervals(bars: Sequence[Bar], x: str) -> "Figure":
+    """Draw each bar's (value, low, high), a ratio, as a point with its interval, and a line at 1."""
     figure, panel = _rows([bar.label for bar in bars])
-    panel.axvline(mark, color=INK, linewidth=1.0, linestyle=(0, (4, 3)), alpha=0.7)
+    panel.axvline(1.0, color=INK, linewidth=1.0, linestyle=(0, (4, 3)), alpha=0.7)
     for row, bar in enumerate(bars):
         value, low, high = bar.values
         colour = SERIES[bar.number % len(SERIES)]

@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple
 from orchestrator.prediction.ready_gradients import Gradient
 
 Engine = Literal["ours", "horovod", "torch-ddp", "parameter-server"]
-ENGINES: tuple[Engine, ...] = ("ours", "horovod", "torch-ddp", "parameter-server")
 GROUP = 32 << 20  # bytes: trainer/comm/allreduce.GROUP_BYTES
 FUSION = 64 << 20  # bytes: Horovod's default up to 0.21; a cycle's gradients seldom fill it
 FIRST_BUCKET, BUCKET = 1 << 20, 25 << 20  # bytes (PyTorch 2, torch.nn.parallel.DistributedDataParallel)

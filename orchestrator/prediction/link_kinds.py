@@ -63,17 +63,17 @@ class Named:
     kind: Kind
     latency: float | None = None
 
-    def between_gpus(self, cycle: float = GPU_CYCLE) -> Link:
+    def between_gpus(self) -> Link:
         """Return the link of nodes whose GPUs communicate by NCCL."""
         constants = KINDS[self.kind]
         beta = 1 / min(self.rate / 8 * constants.efficiency, constants.most)
         latency = constants.latency if self.latency is None else self.latency
-        return Link(latency, beta, beta, cycle, share=GPU_SHARE)
+        return Link(latency, beta, beta, GPU_CYCLE, share=GPU_SHARE)
 
-    def between_cpus(self, cores: float, cycle: float = CPU_CYCLE) -> Link:
+    def between_cpus(self, cores: float) -> Link:
         """Return the link of nodes whose ``cores`` compute and communicate by Gloo."""
         beta = max(8 / (self.rate * CPU_EFFICIENCY), CPU_LOAD / min(cores, 2))
-        return Link((self.latency or 0.0) + CPU_LATENCY, beta, beta, cycle, load=CPU_LOAD)
+        return Link((self.latency or 0.0) + CPU_LATENCY, beta, beta, CPU_CYCLE, load=CPU_LOAD)
 
 
 class Limit(NamedTuple):

@@ -26,7 +26,6 @@ class Node:
         gradients: In the order in which they are ready.
         cores: Cores that compute, and that communication shares with computing; None if a GPU computes.
         steps: Measured seconds of steps, sorted; empty if only the mean is known.
-        tensors: Number of gradients.
     """
 
     batch: int
@@ -36,7 +35,6 @@ class Node:
     gradients: tuple[Gradient, ...]
     cores: float | None = None
     steps: tuple[float, ...] = ()
-    tensors: int = 0
 
     @property
     def seconds(self) -> float:
@@ -66,9 +64,7 @@ class Node:
         return JITTER * self.seconds * NormalDist().inv_cdf(half)
 
 
-def from_step(
-    batch: int, seconds: float, gradients: tuple[Gradient, ...], cores: float | None = None, tensors: int = 0
-) -> Node:
+def from_step(batch: int, seconds: float, gradients: tuple[Gradient, ...], cores: float | None = None) -> Node:
     """Return a node of which only the time of a step is known.
 
     Args:
@@ -76,13 +72,12 @@ def from_step(
         seconds: Mean seconds of a step.
         gradients: As :func:`orchestrator.prediction.ready_gradients.estimate` returns them.
         cores: As in :class:`Node`.
-        tensors: As in :class:`Node`.
 
     Returns:
         The node, with the parts of its step in the usual proportions.
     """
     forward, backward = seconds * FORWARD, seconds * BACKWARD
-    return Node(batch, forward, backward, seconds - forward - backward, gradients, cores, (), tensors)
+    return Node(batch, forward, backward, seconds - forward - backward, gradients, cores)
 
 
 def from_profile(profile: Profile, cores: float | None = None) -> Node:
@@ -101,7 +96,7 @@ def from_profile(profile: Profile, cores: float | None = None) -> Node:
     backward = BACKWARD * seconds
     gradients = tuple(Gradient(ready.bytes, max(0.0, 1 - ready.seconds / backward)) for ready in profile.gradients)
     cores = None if profile.on_gpu else cores or float(profile.threads)
-    node = from_step(profile.batch, seconds, gradients, cores, profile.tensors)
+    node = from_step(profile.batch, seconds, gradients, cores)
     return replace(node, steps=tuple(sorted(profile.steps)))
 
 

@@ -1,21 +1,16 @@
-"""JupyterLab on the head: its password, kept on the control side, and the tunnel to it."""
+"""JupyterLab on the head: its service, and its password, kept on the control side."""
 
 import base64
-import contextlib
 import secrets
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 from typing_extensions import Self
 
-from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import StateError, command
-from orchestrator.process.background import Background
 from orchestrator.services import password_file as services_password
-from orchestrator.services import tunnel
 from orchestrator.services.tunnel import Service
 from orchestrator.state import Record, StateDir
 
@@ -65,23 +60,3 @@ def password(state_dir: StateDir, record: Record) -> str:
             f"cluster {state_dir.name!r} has no JupyterLab", f"{command('deploy --jupyter', state_dir.name)} starts it"
         )
     return secret.password
-
-
-@contextlib.contextmanager
-def open_notebook(state_dir: StateDir, cluster: Cluster, port: int) -> Iterator[Background]:
-    """Open a tunnel to JupyterLab and wait until it answers.
-
-    Args:
-        state_dir: State directory of the cluster.
-        cluster: Deployed cluster.
-        port: Port of this machine.
-
-    Yields:
-        The function of the tunnel that waits, as in ``process.background.run``.
-
-    Raises:
-        CommandFailed: The tunnel cannot be opened.
-        NodesFailed: JupyterLab does not answer in time.
-    """
-    with tunnel.open_tunnel(state_dir, cluster, {SERVER: port}, ANSWER_SECONDS) as open_tunnel:
-        yield open_tunnel

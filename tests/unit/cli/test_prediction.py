@@ -2,17 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.cli import app, follow, prediction_sources
+from orchestrator.cli import app, follow, prediction, prediction_sources
 from orchestrator.config import Config
 from orchestrator.errors import OrchestratorError
-from orchestrator.prediction.gradient_groups import ENGINES
+from orchestrator.prediction.gradient_groups import Engine
 from orchestrator.recipes import models
-from orchestrator.runs import jobs, prediction_inputs, store
+from orchestrator.runs import engines, jobs, prediction_inputs, store
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import CheckMessage, CheckResult, Predicted, World
 from orchestrator.state import StateDir
@@ -56,11 +56,20 @@ def test_every_model_can_be_predicted(model: str) -> None:
     assert len(predicted("predict", model, *shape)["forecasts"]) == 5
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", get_args(Engine))
 def test_every_engine_can_be_predicted(engine: str) -> None:
     forecasts = predicted(*LINKED, "--engine", engine, "--slots", "4", "--hierarchical", "--within", "nvlink")
     assert forecasts["options"]["engine"] == engine
     assert forecasts["forecasts"][1]["ranks"] == 8
+
+
+@pytest.mark.parametrize("engine", engines.ENGINES)
+def test_engine_of_train_is_predicted_or_refused_by_name(engine: str) -> None:
+    words = (*LINKED, "--nodes", "2", "--engine", engine)
+    if engine in ("single", "tensorflow-multiworker"):
+        assert f"--engine: {engine!r} is unknown to `predict` (known: ours, " in refused(*words).message
+    else:
+        assert predicted(*words)["options"]["engine"] == prediction.ENGINES[engine]
 
 
 def test_compression_passes_and_price_change_the_forecast() -> None:

@@ -1,4 +1,4 @@
-"""JupyterLab on the control side: the password and its hash, the role's variables, the tunnel, the notebook."""
+"""JupyterLab on the control side: the password and its hash, the role's variables, the command, the notebook."""
 
 import ast
 import base64
@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+from typer.testing import CliRunner
 
 from orchestrator import packaged_files, state
+from orchestrator.cli import app
 from orchestrator.config import Config
 from orchestrator.errors import NodesFailed
 from orchestrator.services import jupyter as services_jupyter
-from orchestrator.services import tunnel
 from orchestrator.state import StateDir
 from tests import builders
 from tests.unit.conftest import Cli, StandIn
@@ -122,14 +123,11 @@ def test_command_without_jupyterlab_names_the_option(cli: Cli) -> None:
 def test_silent_jupyterlab_is_given_up(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services_jupyter, "ANSWER_SECONDS", 0.5)
     stand_in("ssh", "echo connect failed: Connection refused >&2; read line")
-    with (
-        pytest.raises(
-            NodesFailed, match="demo-head: no answer within 0 s; connect failed: Connection refused"
-        ) as caught,
-        services_jupyter.open_notebook(builders.deployed(), builders.cluster(), tunnel.free_port(None)),
-    ):
-        pass
-    assert "journalctl --unit notebook" in caught.value.hint
+    deploy(builders.deployed())
+    error = CliRunner().invoke(app, ["notebook"]).exception
+    assert isinstance(error, NodesFailed)
+    assert "demo-head: no answer within 0 s; connect failed: Connection refused" in str(error)
+    assert "journalctl --unit notebook" in error.hint
 
 
 NOTEBOOKS = sorted(DOCUMENTS.glob("*.ipynb"))
