@@ -12,6 +12,7 @@ directory
 ``stop``            the supervisor      empty: rank 0 must end with a checkpoint
 ``checkpoints/…``   rank 0              :class:`Checkpoints`, :class:`Checkpoint`
 ``status.json``     the supervisor      :class:`RunStatus`
+``.reserve``        the supervisor      space for ``status.json``, which replaces it
 ``queue.json``      control side        :class:`Queue`, in the directory of a queue
 ``turn.json``       the queue           :class:`Turn`, in the directory of a run that it starts
 ``packages.json``   the supervisor      :class:`~orchestrator.schema.packages.Installed`

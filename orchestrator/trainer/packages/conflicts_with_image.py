@@ -43,7 +43,9 @@ def protected(site: Path) -> Protected:
     """Find the protected packages among those installed in the directory ``site``."""
     everything = metadata.distributions(path=[str(site)])
     installed: dict[str, metadata.Distribution] = {
-        canonicalize_name(dist.metadata["Name"]): dist for dist in everything
+        canonicalize_name(name): dist
+        for dist in everything
+        if (name := dist.metadata["Name"])  # an interrupted pip leaves packages without one
     }
     exact, ranges, needed_by = dict[str, str](), dict[str, list[str]](), dict[str, str]()
     for root in (name for name in FRAMEWORKS if name in installed):

@@ -142,7 +142,7 @@ def finish(overlay: Path, request: PackagesRequest, aliases: Mapping[str, str]) 
 def installed(overlay: Path) -> dict[str, str]:
     """Return the versions of the packages in an overlay itself."""
     distributions = metadata.distributions(path=[str(site(overlay))])
-    return dict(sorted((dist.metadata["Name"], dist.version) for dist in distributions))
+    return dict(sorted((name, dist.version) for dist in distributions if (name := dist.metadata["Name"])))
 
 
 def _write_kernel(overlay: Path, source: str) -> None:

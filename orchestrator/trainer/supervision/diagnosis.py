@@ -1,9 +1,13 @@
 """Diagnosis of a run's end: the first failure, found in the ranks' records and the log."""
 
+import os
 import re
+import shutil
 import socket
 import time
-from collections.abc import Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +16,9 @@ from orchestrator.trainer.supervision.node_launcher import LOST_AGENT
 from orchestrator.trainer.supervision.rank_record import ENDED_BY_LAUNCHER, RankRecord, read_all
 
 LAST_LINES = 30
+BEGIN_BYTES, END_BYTES = 1 << 20, 8 << 20  # of a log that are read
+RESERVE, RESERVE_BYTES = ".reserve", 1 << 18  # file in the run's directory, removed before the status is written
+NO_SPACE = "no space left on /shared"
 # Of Ray Train: the rank of the worker that failed, and the hosts of all workers.
 RAY_FAILED = re.compile(r"\[Rank (\d+) Error Snippet\]")
 RAY_WORKER = re.compile(r"\(ip=([\d.]+), pid=\d+\) world_rank=(\d+)\b")
@@ -23,6 +30,8 @@ FOLLOWERS = (
     "Connection reset by peer",
 )
 RAISED = "Traceback (most recent call last):"
+
+Tails = defaultdict[int, deque[str]]
 
 
 class LauncherEnd(NamedTuple):
@@ -65,21 +74,54 @@ def write(run_directory: Path, started: float, ended: LauncherEnd) -> int:
     failure = _failure(run_directory, records, ended) if state == "failed" else None
     times = {"started": started, "ended": time.time()}
     status = RunStatus(state=state, exit_code=exit_code, failure=failure, left=ended.unswept, **times)
+    (run_directory / RESERVE).unlink(missing_ok=True)
     status.write(run_directory / "status.json")
     return exit_code
 
 
+def reserve_space(run_directory: Path) -> None:
+    """Take the space of a status, which is then there at the end of a run that fills the shared storage."""
+    with suppress(OSError):
+        (run_directory / RESERVE).write_bytes(bytes(RESERVE_BYTES))
+
+
 def _failure(run_directory: Path, records: Sequence[RankRecord], ended: LauncherEnd) -> Failure:
     if ended.late and not ended.gone:
-        return Failure(reason="start", host=socket.gethostname(), lines=[ended.late])
-    log = log_lines.whole((run_directory / "log").read_text(errors="replace").splitlines())
-    return of_ray(first_failure(records, log, ended.gone), log)
+        failure = Failure(reason="start", host=socket.gethostname(), lines=[ended.late])
+    else:
+        log = log_lines.whole(read_ends(run_directory / "log"))
+        failure = of_ray(first_failure(records, log, ended.gone), log)
+    return failure if _has_space(run_directory) else without_space(failure)
+
+
+def _has_space(run_directory: Path) -> bool:
+    """Tell whether the storage has space but for the reserve."""
+    return shutil.disk_usage(run_directory).free >= RESERVE_BYTES
+
+
+def without_space(failure: Failure) -> Failure:
+    """Name the full storage as the cause of ``failure``, since nothing that failed could write this to the log.
+
+    Nor could a wrapper complete its record: that it was killed is not known.
+    """
+    code = None if failure.exit_code == KILLED else failure.exit_code
+    return failure.model_copy(update={"exit_code": code, "lines": [*failure.lines[-LAST_LINES + 1 :], NO_SPACE]})
+
+
+def read_ends(path: Path) -> list[str]:
+    """Read the lines at the begin of a log, where Ray names its workers, and at its end; a log may have gigabytes."""
+    with path.open("rb") as log:
+        text = log.read(BEGIN_BYTES)
+        left_out = log.seek(0, os.SEEK_END) - END_BYTES - len(text)
+        log.seek(len(text) + max(0, left_out))
+        end = log.read(END_BYTES)
+    if left_out > 0:
+        end = b"\n" + end[end.find(b"\n") + 1 :]
+    return (text + end).decode(errors="replace").splitlines()
 
 
 def first_failure(records: Sequence[RankRecord], log: Sequence[str], gone: Sequence[str]) -> Failure:
     """Find the cause of a failure: a host that is gone, else the earliest rank that did not merely follow another.
-
-    A rank that raised may take longer to exit than those that followed it, so that the launcher ends it.
 
     Args:
         records: Records of all ranks that started.
@@ -91,23 +133,41 @@ def first_failure(records: Sequence[RankRecord], log: Sequence[str], gone: Seque
     """
     if gone:
         return Failure(reason="host", host=gone[0])
+    tails = last_lines(log)
+    record = _first_failed(records, tails)
+    if record is None:
+        return _of_launcher(log)
+    code = KILLED if record.exit_code is None else record.exit_code
+    raised = record.terminated and code == ENDED_BY_LAUNCHER
+    lines = list(tails[record.rank])
+    return Failure(reason="rank", host=record.host, rank=record.rank, exit_code=None if raised else code, lines=lines)
+
+
+def _first_failed(records: Sequence[RankRecord], tails: Tails) -> RankRecord | None:
+    """Return the rank whose failure is the cause, None if no rank's is.
+
+    A rank that raised may take longer to exit than those that followed it, so that the launcher ends it.
+    """
     ended = sorted((record for record in records if record.exit_code), key=lambda record: record.ended or 0.0)
-    tails = {record.rank: lines_of(log, record.rank) for record in ended}
-    independent = [
-        record for record in ended if not any(word in line for word in FOLLOWERS for line in tails[record.rank])
+    independent = [record for record in ended if not _followed(tails[record.rank])]
+    by_likelihood = [
+        *(record for record in independent if not record.terminated),
+        *(record for record in independent if record.terminated and RAISED in tails[record.rank]),
+        *(record for record in ended if not record.terminated),
+        *(record for record in records if record.exit_code is None),  # its wrapper was killed
     ]
-    causes = [record for record in independent if not record.terminated]
-    causes += [record for record in independent if record.terminated and RAISED in tails[record.rank]]
-    for record in [*causes, *(record for record in ended if not record.terminated)][:1]:
-        code = None if record.terminated and record.exit_code == ENDED_BY_LAUNCHER else record.exit_code
-        return Failure(reason="rank", host=record.host, rank=record.rank, exit_code=code, lines=tails[record.rank])
-    for record in (record for record in records if record.exit_code is None):  # its wrapper was killed
-        return Failure(
-            reason="rank", host=record.host, rank=record.rank, exit_code=KILLED, lines=lines_of(log, record.rank)
-        )
-    lost = LOST_AGENT.search("\n".join(log[-LAST_LINES:]))
-    host = lost[1] if lost else socket.gethostname()
-    return Failure(reason="launcher", host=host, lines=list(log[-LAST_LINES:]))
+    return next(iter(by_likelihood), None)
+
+
+def _followed(lines: Iterable[str]) -> bool:
+    """Tell whether a rank with these last lines failed because another one did."""
+    return any(word in line for line in lines for word in FOLLOWERS)
+
+
+def _of_launcher(log: Sequence[str]) -> Failure:
+    lines = list(log[-LAST_LINES:])
+    lost = LOST_AGENT.search("\n".join(lines))
+    return Failure(reason="launcher", host=lost[1] if lost else socket.gethostname(), lines=lines)
 
 
 def of_ray(failure: Failure, log: Sequence[str]) -> Failure:
@@ -119,7 +179,10 @@ def of_ray(failure: Failure, log: Sequence[str]) -> Failure:
     return failure.model_copy(update={"host": hosts[failed[1]], "rank": int(failed[1]), "exit_code": None})
 
 
-def lines_of(log: Sequence[str], rank: int) -> list[str]:
-    """Return the last lines that ``rank`` wrote, from a log whose lines the launcher tags: ``[rank]<stream>:``."""
-    tags = ((LOG_TAG.match(line), line) for line in log)
-    return [line[tag.end() :] for tag, line in tags if tag and int(tag[1]) == rank][-LAST_LINES:]
+def last_lines(log: Iterable[str]) -> Tails:
+    """Return the last lines that each rank wrote, from a log whose lines the launcher tags: ``[rank]<stream>:``."""
+    tails: Tails = defaultdict(lambda: deque(maxlen=LAST_LINES))
+    for line in log:
+        if tag := LOG_TAG.match(line):
+            tails[int(tag[1])].append(line[tag.end() :])
+    return tails

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from orchestrator import launch_layout
@@ -90,7 +90,8 @@ class Agent:
             print("\n".join([*lines, f"{process.argv} ended with exit code {code}"]), file=sys.stderr, flush=True)
         path = self.directory / "ranks" / f"{process.rank}.json"
         if code and path.exists() and (record := rank_record.read(path)).exit_code is None:
-            record._replace(ended=time.time(), exit_code=code).write(path)
+            with suppress(OSError):  # no space left on the shared storage; the other processes must end all the same
+                record._replace(ended=time.time(), exit_code=code).write(path)
         return code
 
     def end(self) -> None:

@@ -17,6 +17,7 @@ from collections import defaultdict
 
 DRAIN_SECONDS = 5.0
 PAUSE_SECONDS = 1.0  # an incomplete line is ended and passed on after that
+NEWLINE_SECONDS = 0.05  # for the newline after a carriage return: they end one line; progress bars write none
 PIECE = 1 << 16  # bytes: capacity of a pipe
 LOCKS: "defaultdict[int, threading.Lock]" = defaultdict(threading.Lock)  # of targets, which relays may share
 LINE = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
@@ -66,6 +67,8 @@ def _copy(source: int, target: int, tag: bytes) -> None:
             if writer.is_within_line() and not select.select([source], [], [], PAUSE_SECONDS)[0]:
                 writer.end_line(writer.last_end)
             piece = os.read(source, PIECE)
+            if piece.endswith(b"\r") and select.select([source], [], [], NEWLINE_SECONDS)[0]:
+                piece += os.read(source, 1)
             if not piece:
                 return writer.end_line(b"\n")
             writer.add(piece)

@@ -23,6 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -55,7 +56,8 @@ def main(run_directory: Path) -> int:
     environment = rank_environment.complete(layout, os.environ) | user_variables.read(run_directory)
     environment[leftover_processes.RANK] = mark
     code, terminated = _run(program, environment, relay, signals, partial(_end_grace, run_directory))
-    record._replace(ended=time.time(), exit_code=code, terminated=terminated).write(path)
+    with suppress(OSError):  # no space left on the shared storage; the rank's processes must end all the same
+        record._replace(ended=time.time(), exit_code=code, terminated=terminated).write(path)
     leftover_processes.end(f"{leftover_processes.RANK}={mark}", GRACE[variable], with_descendants=True)
     relay.drain()
     return code
@@ -111,7 +113,8 @@ def _wait(child: "subprocess.Popen[bytes]", signals: Signals, end_grace: Callabl
             grace = end_grace() if received & ENDING == {signal.SIGTERM} else 0.0
             deadline = time.monotonic() + grace
             if grace:
-                child.terminate()
+                with suppress(PermissionError):  # root's, if the program is sudo
+                    child.terminate()
         if gone:
             poll.unregister(sys.stdout.fileno())
             deadline = min(deadline, time.monotonic() + PARTING)

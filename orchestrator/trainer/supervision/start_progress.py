@@ -1,6 +1,7 @@
 """Watch the start of a run's ranks: each has a record once its wrapper runs. Progress is printed if it takes long."""
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from orchestrator.trainer.supervision import rank_record
@@ -40,7 +41,8 @@ class Start:
         not_started = self.missing() if min(self._next, self.seconds) <= passed else []
         if not_started and passed >= self._next:
             self._next = passed + REPORT_INTERVAL_SECONDS
-            print(self.describe(not_started, passed), flush=True)
+            with suppress(OSError):  # a disk without room for the log
+                print(self.describe(not_started, passed), flush=True)
         if not_started and passed >= self.seconds:
             self.late = self.late or self.describe(not_started, passed)
 

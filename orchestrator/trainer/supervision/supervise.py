@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -60,9 +61,9 @@ def main(run_directory: Path) -> int:
 
 @cache
 def _prepare_end(run_directory: Path) -> None:
-    """Do what the end of a run needs and what would delay its ranks at its start: list packages, import pydantic."""
+    """Do what the end of a run needs and would delay its start: list packages, import pydantic, reserve space."""
     installed_packages.write(run_directory)
-    _diagnosis()
+    _diagnosis().reserve_space(run_directory)
 
 
 def _diagnosis() -> ModuleType:
@@ -82,7 +83,7 @@ def _launch(run_directory: Path, command: list[str], signals: Signals, start: st
     try:
         launcher = subprocess.Popen(command, start_new_session=True)
     except OSError as error:
-        print(f"{command[0]}: {error.strerror}", file=sys.stderr)
+        _log(f"{command[0]}: {error.strerror}")
         return NOT_STARTED, False
     code, patience, deadline = None, math.inf, math.inf
     while code is None:
@@ -121,10 +122,10 @@ def _end_group(launcher: "subprocess.Popen[bytes]", deadline: float) -> None:
 
 
 def _signal_group(leader: int, number: int) -> bool:
-    """Signal the process group of ``leader``; return whether it still had a member."""
+    """Signal the process group of ``leader``; return whether it still had a member that this account may signal."""
     try:
         os.killpg(leader, number)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):  # only root's are left, if a script uses sudo
         return False
     return True
 
@@ -157,8 +158,14 @@ def _sweep_host(host: str, run: str, seconds: float) -> "int | None":
         return None
     if swept.returncode not in (0, SSH_FAILED):
         reason = swept.stderr.strip() or f"exit code {swept.returncode}"
-        print(f"processes of the run may be left on {host}: {reason}", file=sys.stderr)
+        _log(f"processes of the run may be left on {host}: {reason}")
     return swept.returncode
+
+
+def _log(text: str) -> None:
+    """Write a line to the run's log. A disk without room is no reason to end a run."""
+    with suppress(OSError):
+        print(text, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """A run's log as people read it."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from orchestrator.runs import log_display
@@ -60,6 +62,43 @@ def test_carriage_return_ends_a_transient_line() -> None:
         Line("step 2", lasting=False),
         Line("epoch 1", lasting=True),
     ]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (b"[1]<stdout>:epoch 1\r\nend\r\n",),
+        (b"[1]<stdout>:epoch 1\r", b"\nend\r", b"\n"),
+        (b"[1]<stdout>:epoch 1\r[1]<stdout>:\nend\r\n",),  # horovodrun
+        (b"[1]<stdout>:epoch 1\r[0]<stdout>:10%\r[1]<stdout>:\n[0]<stdout>:20%\rend\r\n",),
+        (b"[1,1]<stdout>:epoch [1,0]<stdout>:10%\r[1,1]<stdout>:1\r", b"\nend\r\n"),
+    ],
+)
+def test_lines_that_end_as_on_windows_last(pieces: tuple[bytes, ...]) -> None:
+    lasting = [line.text for line in log_display.lines(pieces) if line.lasting]
+    assert lasting == ["[rank 1] epoch 1", "end"]
+
+
+def test_line_that_ends_as_on_windows_is_shown_once() -> None:
+    assert list(log_display.lines([b"epoch 1\r\n"])) == [Line("epoch 1", lasting=True)]
+
+
+def test_progress_is_shown_before_the_next_piece_comes() -> None:
+    def pieces() -> Iterator[bytes]:
+        yield b"10%\r"
+        raise AssertionError("the next piece was awaited")
+
+    assert next(log_display.lines(pieces())) == Line("10%", lasting=False)
+
+
+@pytest.mark.parametrize("empty", [b"[0]<stdout>:\n", b"[1]<stdout>:\n", b"[1]<stderr>:50%\r[0]<stderr>:\n"])
+def test_empty_line_of_another_source_leaves_progress_transient(empty: bytes) -> None:
+    assert not any(line.lasting for line in log_display.lines([b"[1]<stderr>:10%\r" + empty]))
+
+
+def test_hidden_line_that_ends_as_on_windows_makes_no_earlier_one_last() -> None:
+    log = (b"10%\rI tensorflow/core/platform/cpu_feature_guard.cc:227] words\r", b"\n")
+    assert list(log_display.lines(log)) == [Line("10%", lasting=False)]
 
 
 def test_last_line_is_shown_without_its_end() -> None:

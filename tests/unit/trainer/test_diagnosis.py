@@ -1,10 +1,13 @@
 """First failure of a run, found in the ranks' records and the log."""
 
+import errno
+import shutil
 import socket
+from pathlib import Path
 
 import pytest
 
-from orchestrator.schema import log_lines
+from orchestrator.schema import RunStatus, log_lines
 from orchestrator.trainer.supervision import diagnosis
 from tests import builders
 
@@ -83,18 +86,20 @@ def test_launcher_is_the_cause_if_no_rank_failed(records: list[object]) -> None:
 
 def test_lines_of_a_rank_are_its_last_thirty() -> None:
     log = [f"[{number % 2}]<stdout>:line {number}" for number in range(100)]
-    assert diagnosis.lines_of(log, 1) == [f"line {number}" for number in range(41, 100, 2)]
+    assert list(diagnosis.last_lines(log)[1]) == [f"line {number}" for number in range(41, 100, 2)]
 
 
 def test_lines_of_a_rank_are_found_by_tags_of_open_mpi() -> None:
     log = log_lines.whole(["[1,1]<stdout>:half [1,0]<stdout>:zero", "[1,1]<stdout>:a line", "[1,11]<stderr>:eleven"])
-    assert diagnosis.lines_of(log, 0) == ["zero"]
-    assert diagnosis.lines_of(log, 1) == ["half a line"]
-    assert diagnosis.lines_of(log, 11) == ["eleven"]
+    assert {rank: list(lines) for rank, lines in diagnosis.last_lines(log).items()} == {
+        0: ["zero"],
+        1: ["half a line"],
+        11: ["eleven"],
+    }
 
 
 def test_rank_without_output_has_no_lines() -> None:
-    assert diagnosis.lines_of(LOG, 7) == []
+    assert list(diagnosis.last_lines(LOG)[7]) == []
 
 
 def test_ray_worker_is_the_cause_if_the_script_names_its_rank() -> None:
@@ -108,3 +113,75 @@ def test_ray_worker_is_the_cause_if_the_script_names_its_rank() -> None:
     failure = diagnosis.of_ray(driver, log)
     assert (failure.rank, failure.host, failure.exit_code) == (1, "10.0.0.11", None)
     assert diagnosis.of_ray(driver, log[2:]) == driver
+
+
+def test_begin_and_end_of_a_long_log_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnosis, "BEGIN_BYTES", 10)
+    monkeypatch.setattr(diagnosis, "END_BYTES", 20)
+    lines = [f"line {number}" for number in range(10, 20)]  # of 8 bytes each
+    (tmp_path / "log").write_text("\n".join(lines))
+    assert diagnosis.read_ends(tmp_path / "log") == ["line 10", "li", "line 18", "line 19"]
+
+
+@pytest.mark.parametrize("size", [0, 9, 10, 11, 29, 30])
+def test_log_that_is_not_long_is_read_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(diagnosis, "BEGIN_BYTES", 10)
+    monkeypatch.setattr(diagnosis, "END_BYTES", 20)
+    text = ("12345\n" * 6)[:size]
+    (tmp_path / "log").write_text(text)
+    assert diagnosis.read_ends(tmp_path / "log") == text.splitlines()
+
+
+def test_end_of_a_long_line_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(diagnosis, "BEGIN_BYTES", 2)
+    monkeypatch.setattr(diagnosis, "END_BYTES", 4)
+    (tmp_path / "log").write_text("a line without an end")
+    assert diagnosis.read_ends(tmp_path / "log") == ["a ", " end"]
+
+
+@pytest.fixture
+def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the directory of a run on a storage that has no space but the reserve's."""
+    write, usage = RunStatus.write, shutil.disk_usage
+    (tmp_path / "ranks").mkdir()
+    (tmp_path / "log").write_text("[0]<stdout>:epoch 1\n")
+    diagnosis.reserve_space(tmp_path)
+    assert (tmp_path / diagnosis.RESERVE).stat().st_size == diagnosis.RESERVE_BYTES
+
+    def write_if_there_is_space(self: RunStatus, path: Path) -> None:
+        if (tmp_path / diagnosis.RESERVE).exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(self, path)
+
+    monkeypatch.setattr(RunStatus, "write", write_if_there_is_space)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(path)._replace(free=4096))
+    return tmp_path
+
+
+@pytest.mark.parametrize(("recorded", "told"), [(3, 3), (None, None)])
+def test_full_storage_is_the_cause_and_leaves_a_status(full: Path, recorded: int | None, told: int | None) -> None:
+    """A wrapper that could not complete its record was not necessarily killed."""
+    builders.rank(0, exit_code=recorded).write(full / "ranks" / "0.json")
+    assert diagnosis.write(full, 1.0, diagnosis.LauncherEnd(1, False, "", [], [])) == 1
+    failure = RunStatus.model_validate_json((full / "status.json").read_text()).failure
+    assert failure is not None
+    assert (failure.rank, failure.exit_code, failure.lines) == (0, told, ["epoch 1", "no space left on /shared"])
+
+
+def test_ranks_that_cannot_start_on_a_full_storage_name_it(full: Path) -> None:
+    late = "0 of 1 ranks have started after 60 s"
+    diagnosis.write(full, 1.0, diagnosis.LauncherEnd(1, False, late, [], []))
+    failure = RunStatus.model_validate_json((full / "status.json").read_text()).failure
+    assert failure is not None
+    assert (failure.reason, failure.lines) == ("start", [late, "no space left on /shared"])
+
+
+def test_run_that_succeeds_on_a_full_storage_has_finished(full: Path) -> None:
+    diagnosis.write(full, 1.0, diagnosis.LauncherEnd(0, False, "", [], []))
+    status = RunStatus.model_validate_json((full / "status.json").read_text())
+    assert (status.state, status.failure) == ("finished", None)
+
+
+def test_run_without_a_reserve_gets_a_status(tmp_path: Path) -> None:
+    diagnosis.write(tmp_path, 1.0, diagnosis.LauncherEnd(0, False, "", [], []))
+    assert (tmp_path / "status.json").exists()

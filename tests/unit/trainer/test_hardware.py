@@ -1,6 +1,7 @@
 """Hardware of a node as listed by its kernel, and the packages of a run."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,19 @@ def test_packages_of_image_and_overlay_are_written(tmp_path: Path, monkeypatch: 
     assert packages.overlay == {"einops": "0.8.0"}
     assert "pydantic" in packages.image
     installed_packages.write(tmp_path / "missing")
+
+
+def test_packages_that_an_interrupted_pip_left_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for directory in ("a-1.0.dist-info", "b-2.0.dist-info", "whole-3.0.dist-info"):
+        (tmp_path / directory).mkdir()
+    (tmp_path / "a-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\n")
+    (tmp_path / "whole-3.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: whole\nVersion: 3.0\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    installed_packages.write(tmp_path)
+    assert Installed.model_validate_json((tmp_path / "packages.json").read_text()).image == {"whole": "3.0"}
+
+
+def test_packages_that_cannot_be_listed_do_not_end_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "packages.json").write_text("[]")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin")
+    installed_packages.write(tmp_path)

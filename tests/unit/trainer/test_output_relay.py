@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.launch_layout import Layout
+from orchestrator.trainer.supervision import output_relay
 from tests.stand_ins import wrapped_rank
 from tests.unit.conftest import Start
 
@@ -42,6 +43,18 @@ def test_line_without_an_end_is_ended_after_a_pause(
     child = wrapped_rank.python(start, run_directory, code)
     assert child.stdout is not None
     assert [os.read(child.stdout.fileno(), 100) for _ in pieces] == pieces
+
+
+@pytest.mark.parametrize("size", [4, 5, 9])
+def test_windows_line_end_that_two_reads_return_gets_one_tag(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output_relay, "PIECE", size)
+    (source, sink), (result, target) = os.pipe(), os.pipe()
+    os.write(sink, b"one\r\ntwo\r\n")
+    os.close(sink)
+    output_relay._copy(source, target, b"[1]<stdout>:")
+    os.close(target)
+    with os.fdopen(result, "rb") as relayed:
+        assert relayed.read() == b"[1]<stdout>:one\r\n[1]<stdout>:two\r\n"
 
 
 def test_last_line_is_ended_with_its_rank(run_directory: Path) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.schema.packages import Overlay, Overlays, PackagesMessage
-from orchestrator.trainer.packages import overlays, pip
+from orchestrator.schema.packages import Overlay, Overlays, PackagesMessage, PackagesRequest
+from orchestrator.trainer.packages import conflicts_with_image, overlays, pip
 from orchestrator.trainer.packages.conflicts_with_image import Protected
 from tests.stand_ins import wheels
 from tests.waiting import ends, until
@@ -248,10 +248,52 @@ def test_packages_of_the_same_base_are_reused_and_code_replaced(
     assert (shared / ("f" * 12) / "bin" / "mine").read_text().startswith(f"#!{shared}/{'f' * 12}/bin/python")
 
 
+SCM = "SETUPTOOLS_SCM_PRETEND_VERSION"
+
+
+@pytest.mark.parametrize(
+    ("project", "requires", "variables"),
+    [
+        ('name = "My-own.pkg"\ndynamic = ["version"]', "setuptools-scm>=8", {f"{SCM}_FOR_MY_OWN_PKG": "0.0"}),
+        ('name = "mine"\ndynamic = ["version"]', "hatch-vcs", {SCM: "0.0"}),
+        ('name = "mine"\nversion = "1"', "setuptools-scm", {}),
+        ('name = "mine"\ndynamic = 3', "setuptools-scm", {}),
+        ("name = ", "setuptools-scm", {}),
+    ],
+)
+def test_local_package_without_its_git_history_gets_a_version(
+    tmp_path: Path, project: str, requires: str, variables: dict[str, str]
+) -> None:
+    pytest.importorskip("tomllib")
+    (tmp_path / "pyproject.toml").write_text(f'[build-system]\nrequires = ["{requires}"]\n[project]\n{project}\n')
+    lines = ["six", f"{tmp_path}[dev] ; python_version > '3'", "/nowhere/local/2"]
+    environment = pip._environment(PackagesRequest.model_validate_json(request(None, *lines)))
+    assert {name: value for name, value in environment.items() if name.startswith(SCM)} == variables
+
+
+def test_version_that_a_user_sets_is_kept(tmp_path: Path) -> None:
+    pytest.importorskip("tomllib")
+    text = '[build-system]\nrequires = ["setuptools-scm"]\n[project]\nname = "mine"\ndynamic = ["version"]\n'
+    (tmp_path / "pyproject.toml").write_text(text)
+    own = {f"{SCM}_FOR_MINE": "1.2"}
+    asked = PackagesRequest.model_validate_json(request(None, str(tmp_path), environment=own))
+    assert pip._environment(asked)[f"{SCM}_FOR_MINE"] == "1.2"
+
+
 def manage(python: Path, shared: Path, *hashes: str) -> list[str]:
     argv = [str(python), "-m", f"{ROOM}.manage", str(shared), *hashes]
     output = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     return [overlay.hash for overlay in Overlays.model_validate_json(output).overlays]
+
+
+def test_packages_that_an_interrupted_pip_left_are_left_out(tmp_path: Path) -> None:
+    site = overlays.site(tmp_path)
+    for name, text in (("other", wheels.metadata("other", "1.0")), ("torch", wheels.metadata("torch", "2.0"))):
+        (site / f"{name}-1.dist-info").mkdir(parents=True)
+        (site / f"{name}-1.dist-info" / "METADATA").write_text(text)
+        (site / f"damaged-{name}-1.dist-info").mkdir()
+    assert overlays.installed(tmp_path) == {"other": "1.0", "torch": "2.0"}
+    assert conflicts_with_image.protected(site).exact == {"torch": "2.0"}
 
 
 def test_overlays_are_listed_and_removed_with_their_kernels(python: Path, shared: Path, wheelhouse: Path) -> None:

@@ -90,6 +90,15 @@ def test_daemon_ends_with_its_rank(start: Start, run_directory: Path) -> None:
     assert waiting.ends(daemon)
 
 
+def test_daemon_ends_with_its_rank_if_the_record_cannot_be_written(start: Start, run_directory: Path) -> None:
+    """As on a full disk: here, the rank has removed the directory of the records."""
+    code = WITH_A_DAEMON.replace("time.sleep(60)\n", "import shutil; shutil.rmtree(sys.argv[1]); sys.exit(7)")
+    child = wrapped_rank.python(start, run_directory, code, str(run_directory / "ranks"))
+    _, daemon = map(int, waiting.read_line(child).split())
+    assert child.wait() == 7
+    assert waiting.ends(daemon)
+
+
 def test_unmarked_orphan_in_another_session_ends_with_the_rank(start: Start, run_directory: Path) -> None:
     child = wrapped_rank.python(start, run_directory, WITH_AN_ESCAPED_PROCESS)
     escaped = int(waiting.read_line(child))

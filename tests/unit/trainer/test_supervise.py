@@ -1,12 +1,15 @@
 """Status of a run after its launcher has ended."""
 
+import json
 import signal
 import socket
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.stand_ins import supervised_run
+from tests import waiting
+from tests.stand_ins import supervised_run, wrapped_rank
 from tests.unit.conftest import Start
 
 
@@ -62,6 +65,25 @@ def test_missing_launcher_is_a_launcher_failure(start: Start, run_directory: Pat
     failure = supervised_run.status(run_directory).failure
     assert failure is not None
     assert (failure.reason, failure.lines) == ("launcher", ["/no/such/horovodrun: No such file or directory"])
+
+
+def test_space_for_the_status_is_reserved_while_a_run_lasts(start: Start, run_directory: Path) -> None:
+    process = supervised_run.supervise(start, run_directory, "-c", wrapped_rank.SLEEP)
+    assert waiting.until((run_directory / ".reserve").exists)
+    process.terminate()
+    process.wait()
+    assert supervised_run.status(run_directory).state == "stopped"
+    assert not (run_directory / ".reserve").exists()
+
+
+def test_log_without_space_does_not_end_a_run(start: Start, run_directory: Path) -> None:
+    """The log is /dev/full: the supervisor reports there that a rank has not started."""
+    code = "import time; time.sleep(3); raise SystemExit(3)"
+    (run_directory / "command.json").write_text(json.dumps([sys.executable, "-c", code]))
+    variables = {"ORCHESTRATOR_RUN": run_directory.name}
+    process = start(*supervised_run.IN_HASTE, str(run_directory), output=Path("/dev/full"), **variables)
+    process.wait()
+    assert supervised_run.status(run_directory).exit_code == 3
 
 
 def test_launcher_gets_its_arguments_unchanged(start: Start, run_directory: Path) -> None:

@@ -142,6 +142,23 @@ def catches_termination(pid: int) -> bool:
     return bool(int(caught, 16) & 1 << (signal.SIGTERM - 1))
 
 
+FORBIDDEN = """
+import os
+def killpg(leader, number):
+    raise PermissionError(1, "Operation not permitted")
+os.killpg = killpg
+"""
+
+
+def test_process_of_root_in_the_launchers_group_does_not_lose_the_run(start: Start, run_directory: Path) -> None:
+    """The kernel refuses the signal if only processes of others are left in the group, as those of sudo are."""
+    by = ("-c", FORBIDDEN + supervised_run.HASTY)
+    process = supervised_run.supervise(start, run_directory, "-c", f"{LEAVE_A_DAEMON}\nsys.exit(3)", by=by)
+    assert process.wait() == 3
+    assert supervised_run.status(run_directory).state == "failed"
+    assert waiting.ends(supervised_run.pid_in_log(run_directory))
+
+
 @pytest.mark.parametrize("here", [["127.0.0.1"], []])
 def test_host_is_lost_only_if_ssh_fails(start: Start, stand_in: StandIn, run_directory: Path, here: list[str]) -> None:
     """Also if the head has no ranks and is not among the hosts."""
