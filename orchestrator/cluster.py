@@ -152,9 +152,3 @@ def require_a_gpu_each(cluster: Cluster) -> None:
     if crowded:
         problems = [f"slots: {node.slots}: {name} has {node.gpus} GPUs" for name, node in crowded.items()]
         raise ConfigError(problems, "every rank needs a GPU of its own: deploy without slots, or with fewer")
-
-
-def hostfile(cluster: Cluster, np: int | None = None) -> str:
-    """Return Horovod's hostfile for :func:`hosts`, without blank or comment lines: Horovod's parser crashes on them."""
-    used = [cluster.nodes[name] for name in hosts(cluster, np)]
-    return "".join(f"{node.private_address} slots={node.slots}\n" for node in used)

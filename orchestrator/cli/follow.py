@@ -91,12 +91,11 @@ def _finished(state_dir: StateDir, cluster: Cluster, run: Run, quiet: bool) -> R
 
 
 def _failed(state_dir: StateDir, cluster: Cluster, run_state: RunState) -> RunFailed:
-    run, failure = run_state.run, run_state.status.failure if run_state.status else None
-    cause = f"failed: {control.describe(failure, cluster)}" if failure else f"was {run_state.state}"
+    run = run_state.run
     log = f"{spell(f'logs {run.id}', cluster.name)} shows its whole log"
     hint = ", ".join(filter(None, (log, collected_files.how_to_resume(state_dir, run))))
     kind = RunStopped if run_state.status and run_state.status.exit_code == RunStopped.exit_code else RunFailed
-    return kind(f"run {run.id} {cause}", hint)
+    return kind(f"run {run.id} {control.cause(run_state, cluster)}", hint)
 
 
 def _detached(run: Run, cluster: Cluster, json: bool) -> None:

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import cluster as cluster_module
 from orchestrator import process, ssh
 from orchestrator.ansible import inventory as inventories
 from orchestrator.cli import options, output
 from orchestrator.cli.options import ConfigFile, Json, Name, completed
 from orchestrator.lifecycle import host_vars
+from orchestrator.runs.launchers import hostfile as hostfiles
 
 
 def register(app: typer.Typer) -> None:
@@ -40,7 +40,7 @@ def hostfile(config_file: ConfigFile = None, name: Name = None, json: Json = Fal
     _, _, cluster = options.deployed(config_file, name)
     if json:
         return output.as_json([{"address": n.private_address, "slots": n.slots} for n in cluster.rank_nodes.values()])
-    print(cluster_module.hostfile(cluster), end="")
+    print(hostfiles.text(cluster), end="")
 
 
 def inventory(config_file: ConfigFile = None, name: Name = None, json: Json = True) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from orchestrator import progress
 from orchestrator.cli import follow, launch_options, options, result_tables
 from orchestrator.cli.launch_options import (
     Autotune,
@@ -21,6 +22,7 @@ from orchestrator.cli.launch_options import (
 from orchestrator.cli.options import ConfigFile, Json, Name, key
 from orchestrator.runs import requirements, script, user_variables
 from orchestrator.runs.jobs import scripts
+from orchestrator.runs.launchers import script_imports
 
 Launcher = Annotated[str | None, key("launch.launcher", "--launcher")]
 ParameterServers = Annotated[int | None, key("launch.parameter_servers", "--parameter-servers")]
@@ -65,10 +67,13 @@ def run_script(
     environment = user_variables.read(env or [], env_file or [])
     secret = [*([config_file] if config_file else []), *environment.files]
     packages = None if no_packages else requirements.find(command, requirements_file, wheels, *secret)
+    source = script.gather(command, *secret, wheels=wheels)
     if dry_run:
-        return result_tables.source(script.gather(command, *secret), json, packages)
-    script.locate(command)
+        progress.note(script_imports.unsent(source))
+        return result_tables.source(source, json, packages)
     config = options.load(config_file, name, flags)
     state_dir, cluster, digest = launch_options.deployed(config)
-    run = scripts.start(state_dir, cluster, digest, config, command, config_file, environment, packages)
+    for left_out, reason in source.left_out.items():
+        progress.note(f"not sent: {left_out}: {reason}")
+    run = scripts.start(state_dir, cluster, digest, config, source, environment, packages)
     follow.follow(state_dir, cluster, run, json, detach=detach)

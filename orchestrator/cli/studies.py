@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic import TypeAdapter, ValidationError
 from typer.core import TyperGroup
 
 from orchestrator import progress
 from orchestrator.cli import output, study_report, study_run, study_tables
 from orchestrator.cli.options import Json
 from orchestrator.errors import ConfigError
+from orchestrator.schema import FileName
 from orchestrator.studies import detached_launches, journal, study_files
 from orchestrator.studies.status import summarise
 from orchestrator.studies.study_definition import Study
@@ -44,31 +46,35 @@ def register(app: typer.Typer) -> None:
     app.add_typer(study, name="study")
 
 
-def status(
-    directory: Annotated[
-        Path | None, typer.Argument(help="Directory of the study; default: the only one in this directory.")
-    ] = None,
-    json: Json = False,
-) -> None:
+def status(source: study_run.Started = None, json: Json = False) -> None:
     """Show what a study has measured so far, and whether it is running."""
-    directory = directory or study_run.directory_of(None, "study status {}")
+    directory = study_run.directory_of(source, "study status {}")
     study, launches = journal.load(directory).measured(), journal.read(directory)
     report = summarise(study, launches, journal.runner(directory), detached_launches.read_progress(directory))
     output.as_json(report) if json else study_tables.status(report, directory)
 
 
 def init(
-    path: Annotated[Path, typer.Argument(help="Path of the file to write.")] = Path("study.yaml"),
+    path: Annotated[Path, typer.Argument(help="Path of the file to write.")] = Path("example.yaml"),
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write an example of a study file, with every key and its meaning."""
     if path.exists() and not force:
         raise ConfigError([f"{path} is there already"], "--force replaces it")
     try:
-        path.write_text(study_files.EXAMPLE.read_text(encoding="utf-8"), encoding="utf-8")
+        path.write_text(study_files.example(_named_after(path)), encoding="utf-8")
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}"], "name a file in a directory that is there") from error
     progress.note(f"wrote {path}; `orchestrator study {path} --dry-run` shows what it launches")
+
+
+def _named_after(path: Path) -> str:
+    """Return the name of the study in a new file, for `study NAME`. Raises ConfigError."""
+    try:
+        return TypeAdapter(FileName).validate_python(path.stem)
+    except ValidationError:
+        problem = f"{path}: the study gets the file's name, and {path.stem!r} is none for a directory"
+        raise ConfigError([problem], "use letters, digits, - and _") from None
 
 
 def list_studies(json: Json = False) -> None:

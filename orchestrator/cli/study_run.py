@@ -27,6 +27,12 @@ Source = Annotated[
         autocompletion=options.completion(study_files.names),
     ),
 ]
+Started = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="DIR|NAME", help="Directory or name of the study; default: the only one in the working directory."
+    ),
+]
 Where = Annotated[Path | None, typer.Option("--directory", help="Directory of the study; default: ./NAME-study.")]
 Data = Annotated[
     list[str] | None,
@@ -73,14 +79,12 @@ def run(
     if dry_run:
         planned = estimate.plan(config, study.measured(), cells, directory, deploys)
         return output.as_json(planned) if json else study_tables.plan(planned, config.currency)
-    if resume:
-        journal.save(directory, study)
-    else:
+    if not resume:
         journal.create(directory, study)
-    journal.write_cluster(directory, config.name)
+        journal.write_cluster(directory, config.name)
     if detach:
-        return _detach(config, directory, deploys, json)
-    _run(config, directory, deploys, json)
+        return _detach(config, directory, study, deploys, json)
+    _run(config, directory, study, deploys, json)
 
 
 def _launchable(config: Config, study: Study, deploys: bool, detach: bool, dry_run: bool) -> list[Cell]:
@@ -95,9 +99,9 @@ def _launchable(config: Config, study: Study, deploys: bool, detach: bool, dry_r
     return cells
 
 
-def _run(config: Config, directory: Path, deploys: bool, json: bool) -> None:
-    sitting = study_runner.run(config, directory, launch_options.deployed_for_trainer, deploys)
-    study, launches = journal.load(directory).measured(), journal.read(directory)
+def _run(config: Config, directory: Path, study: Study, deploys: bool, json: bool) -> None:
+    sitting = study_runner.run(config, directory, study, launch_options.deployed_for_trainer, deploys)
+    study, launches = study.measured(), journal.read(directory)
     rows = status.rows(study, study_runner.cells(config, study), launches)
     if json:
         output.as_json({"directory": directory, "cells": rows, "sitting": sitting, "overhead": sitting.overhead})
@@ -141,6 +145,7 @@ def directory_of(source: str | None, form: str = "study {} --resume") -> Path:
     """
     if source is not None:
         named = [path for path in (Path(source), Path(f"{source}{FOLDER}")) if (path / journal.STUDY).is_file()]
+        named += [Path(source)] if Path(source).is_dir() else []  # whoever reads it says what it lacks
         return named[0] if named else Path(f"{study_files.find(source).name}{FOLDER}")
     paths = sorted(path.parent for path in Path().glob(f"*{FOLDER}/{journal.STUDY}"))
     if len(paths) != 1:
@@ -176,9 +181,9 @@ def _changed(study: Study, changes: dict[str, Any]) -> Study:
     return changed
 
 
-def _detach(config: Config, directory: Path, deploys: bool, json: bool) -> None:
+def _detach(config: Config, directory: Path, study: Study, deploys: bool, json: bool) -> None:
     """Start the certain launches on the head, and print the commands that follow, collect and stop them."""
-    queue = study_runner.detach(config, directory, launch_options.deployed_for_trainer, deploys)
+    queue = study_runner.detach(config, directory, study, launch_options.deployed_for_trainer, deploys)
     if json:
         return output.as_json({"directory": directory, "queue": queue})
     output.line(str(directory))

@@ -41,7 +41,7 @@ class Local(Section):
     cpus: float | None = Field(
         None,
         ge=LEAST_CPUS,
-        description="limit of cores per node; default: an equal share of this machine's; if the share is below one core, no limit is set",
+        description="limit of cores per node; default: an equal share of this machine's, no limit if that is below one",
     )
     memory: float | None = Field(
         None,

@@ -95,7 +95,7 @@ def run_script(
     """
     require_variables(old, environment.values)
     chosen = requirements.of_file(packages) if packages else versions(old)
-    return scripts.start_source(state_dir, cluster, digest, config, source(old), environment, chosen)
+    return scripts.start(state_dir, cluster, digest, config, source(old), environment, chosen)
 
 
 def versions(old: Exported) -> Requirements | None:

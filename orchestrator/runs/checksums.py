@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from orchestrator import state
+from orchestrator import progress, state
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import bounded_files
@@ -42,13 +42,15 @@ def keep_same(state_dir: StateDir, old: Run, run: Run) -> None:
 
 
 def of(data: FoundDataset) -> str:
-    """Return the checksums of a data set, a line for each file."""
+    """Return the checksums of a data set, a line for each file; a cache that cannot be used is reported."""
     cached = state.cache() / "checksums" / f"{Path(data.remote).name}.sha256"
-    if cached.is_file():
-        return bounded_files.read_text(cached, MOST)
-    lines = [f"{_sha256(data.directory / name)}  {name}\n" for name in sorted(data.files)]
-    state.replace(cached, "".join(lines))
-    return "".join(lines)
+    with progress.log_errors("checksums of the data set are computed again"):
+        if cached.is_file():
+            return bounded_files.read_text(cached, MOST)
+    text = "".join(f"{_sha256(data.directory / name)}  {name}\n" for name in sorted(data.files))
+    with progress.log_errors("checksums of the data set are not cached"):
+        state.replace(cached, text)
+    return text
 
 
 def _sha256(path: Path) -> str:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from orchestrator import lock
+from orchestrator import lock, progress
 from orchestrator.errors import command
 from orchestrator.runs import fetch_limits, user_variables
 from orchestrator.runs.launchers.horovod import AUTOTUNED
@@ -49,10 +49,12 @@ def collect(
     """
     target = state_dir.runs / run.id
     user_variables.remove(head, [run])
+    # Looked for first: a run that ends meanwhile is fetched as one that is active, without its last checkpoint.
+    status = [STATUS] if head.run(["test", "-e", f"{run.directory}/{STATUS}"]).exit_code == 0 else []
     points = _newest_and_best(head, run) if checkpoints else Checkpoints()
-    sizes = fetch_limits.sizes(
-        head, run, [*FILES, STATUS], [OUTPUT, *(f"checkpoints/{point.name}/" for point in points.entries)]
-    )
+    excess = fetch_limits.excess(head, run, OUTPUT)
+    trees = [*([] if excess else [OUTPUT]), *(f"checkpoints/{point.name}/" for point in points.entries)]
+    sizes = fetch_limits.sizes(head, run, [*FILES, *status], trees)
     if not sizes:  # the run belongs to an earlier deployment
         return target
     with _fetching(target, seconds) as temporary:
@@ -61,6 +63,8 @@ def collect(
             points.write(temporary / INDEX)
         for path in sorted(temporary.iterdir(), key=lambda path: path.name == STATUS):
             _replace(path, target / path.name)
+    if excess:
+        progress.note(f"run {run.id}: {OUTPUT} was not fetched: {excess}: {_packing(run, state_dir.name)}")
     return target
 
 
@@ -101,6 +105,13 @@ def _settle(target: Path) -> None:
     if any(target.glob(f"{REPLACED}*")):
         with _fetching(target, WAIT_SECONDS):
             pass
+
+
+def _packing(run: Run, cluster: str) -> str:
+    """Return the commands that bring files of a run here that are too many to be fetched."""
+    pack = f"`tar -cf {run.directory}/output.tar -C {run.directory} {OUTPUT}`"
+    copy = command(f"cp head:{run.directory}/output.tar .", cluster)
+    return f"on the head ({command('ssh', cluster)}) {pack} makes one file of them, then {copy} copies it"
 
 
 def _newest_and_best(head: Session, run: Run) -> Checkpoints:

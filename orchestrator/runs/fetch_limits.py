@@ -12,12 +12,20 @@ from orchestrator.errors import ContractError, StateError
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import FileName
 from orchestrator.ssh import Session
+from orchestrator.ssh.unpack_tar import DEEPEST, LONGEST, MOST_FILES
 
 LOG = "log"
 LOG_BYTES = 256 << 20  # only the end of a longer log is fetched
 FILE_BYTES = 16 << 20  # of every other named file
 GROWN_BYTES = 256 << 20  # an active run may write as much between listing and copying
 FREE_BYTES = 256 << 20  # to leave free on this machine's disk
+OTHER_FILES = 1000  # of a run, besides its output: more than any has
+# Number of files and directories below a directory, deepest level, and bytes of the longest name.
+SURVEY = (
+    r"""cd "$1" && find . -mindepth 1 -printf '%d %P\0' | tr '\n\0' ' \n' | LC_ALL=C awk '"""
+    "{ size = length($0) - length($1) - 1; if (size > longest) longest = size; if ($1 > deepest) deepest = $1 }"
+    " END { print NR, deepest + 0, longest + 0 }'"
+)
 
 
 def run_ids(names: Sequence[str], head: Session) -> list[str]:
@@ -55,6 +63,36 @@ def sizes(head: Session, run: Run, files: Sequence[str], trees: Sequence[str]) -
             f"{head.node} lists files of run {run.id} that were not requested: {line[:200]!r}"
         ) from error
     return dict(sizes_by_file)
+
+
+def excess(head: Session, run: Run, tree: str) -> str:
+    """Tell why a directory of a run has more than can be fetched.
+
+    Args:
+        head: Session on the head.
+        run: Run, possibly still active.
+        tree: Name of the directory, with a slash at the end.
+
+    Returns:
+        What it has too much of, in words; empty if it can be fetched, or is missing.
+
+    Raises:
+        ContractError: The head sends something else.
+    """
+    answer = head.run(["sh", "-c", SURVEY, "sh", f"{run.directory}/{tree}"])
+    if answer.exit_code:
+        return ""
+    try:
+        files, deepest, longest = map(int, answer.output.split())
+    except ValueError as error:
+        raise ContractError(f"{head.node} sends no numbers of files in {tree}: {answer.output[:200]!r}") from error
+    found = [
+        ("files and directories", files, MOST_FILES - OTHER_FILES),
+        ("levels of directories", deepest, DEEPEST - 1),
+        ("bytes in a name", longest, LONGEST - len(tree)),
+    ]
+    too_much = [f"{value:,} {what}, at most {most:,} are fetched" for what, value, most in found if value > most]
+    return f"it has {', '.join(too_much)}" if too_much else ""
 
 
 def fetch(head: Session, run: Run, listed: dict[str, int], target: Path) -> None:

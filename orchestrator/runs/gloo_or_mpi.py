@@ -6,11 +6,12 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from orchestrator import progress, providers, ssh, state
-from orchestrator.cluster import Cluster, hostfile, hosts
+from orchestrator.cluster import Cluster, hosts
 from orchestrator.config import Launch
 from orchestrator.errors import OrchestratorError, command
 from orchestrator.runs import check, control, log_display, run_record, store
 from orchestrator.runs.check import KIND, MEASURED
+from orchestrator.runs.launchers import hostfile
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import CheckResult
 from orchestrator.ssh import Session
@@ -97,7 +98,7 @@ def _has_same_ranks(run: Run, cluster: Cluster, options: Launch) -> bool:
 def _step(state_dir: StateDir, head: Session, run: Run, cluster: Cluster) -> Step | None:
     """Return the step that ``run`` measured; None if the run was stopped, or ran on other nodes."""
     measured_hosts = head.run(["cat", f"{run.directory}/hostfile"])
-    if measured_hosts.output != hostfile(cluster, run.np):
+    if measured_hosts.output != hostfile.text(cluster, run.np):
         return None
     if control.get_state(state_dir, head, run).state == "failed":
         return Step(math.inf, 1.0)

@@ -115,6 +115,8 @@ def _install(head: Session, request: PackagesRequest, step: progress.Step) -> Ov
 
 def _error(problem: PackagesProblem, request: PackagesRequest, argv: Sequence[str]) -> Exception:
     details = "".join(f"\n    {line}" for line in problem.lines)
+    if problem.kind == "conflict" and not problem.conflicts:
+        return ContractError(f"the head names no package that is in conflict with the image{details}", "run it again")
     if problem.kind == "conflict":
         problems = [f"{request.source}: {_conflict(conflict)}" for conflict in problem.conflicts]
         return ConfigError([*problems[:-1], problems[-1] + details], f"change these lines; {WITHOUT}")
@@ -123,8 +125,11 @@ def _error(problem: PackagesProblem, request: PackagesRequest, argv: Sequence[st
         return PreflightError(f"the head cannot reach the package index:{details}", hint)
     if problem.kind == "missing":
         where = "--wheels has no wheel that is" if request.wheels else "the package index has nothing that is"
-        return ConfigError([f"{request.source}: {problem.package}: {where} right for the image's Python:{details}"])
-    return CommandFailed("install packages", ["pip", "install"], f"asked for by {request.source}", problem.lines)
+        missing = f"{request.source}: {problem.package}: {where} right for the image's Python:{details}"
+        return ConfigError([missing], WITHOUT)
+    failed = CommandFailed("install packages", ["pip", "install"], f"asked for by {request.source}", problem.lines)
+    failed.hint = WITHOUT
+    return failed
 
 
 def _conflict(conflict: PackageConflict) -> str:

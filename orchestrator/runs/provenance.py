@@ -137,18 +137,8 @@ def settings(config: Mapping[str, Any]) -> dict[str, JsonValue]:
 
 def commit(directory: Path) -> Commit | None:
     """Return the state of ``directory`` in git; None if it is in no checkout, or git is missing."""
-    argv = [
-        "git",
-        "-c",
-        "core.fsmonitor=false",
-        "-C",
-        str(directory),
-        "status",
-        "--porcelain=v2",
-        "--branch",
-        "--",
-        ".",
-    ]
+    git = ("git", "-c", "core.fsmonitor=false", "-C", str(directory))
+    argv = [*git, "status", "--porcelain=v2", "--branch", "--", "."]
     with suppress(OrchestratorError):
         lines = process.run("ask git", argv, seconds=GIT_SECONDS).splitlines()
         ids = [line.split()[-1] for line in lines if line.startswith("# branch.oid ")]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from orchestrator.errors import ConfigError
-from orchestrator.runs import script
+from orchestrator.runs import script, sent_files
 from orchestrator.runs.requirements_file import SENT, Reader, read_text
 
 NAMES, WHEELS = ("requirements.txt", "pyproject.toml"), "wheels"
@@ -78,7 +78,7 @@ def find(
     """
     directory, command = script.locate(argv)
     chosen = file or next((path for name in NAMES if (path := directory / name).is_file()), None)
-    requirements = _read(chosen, *secret) if chosen else None
+    requirements = _read(chosen, *secret, wheels=wheels) if chosen else None
     if requirements is None:
         if file or wheels:
             problem = f"{chosen} asks for no packages" if chosen else f"no {' or '.join(NAMES)} is in {directory}"
@@ -96,9 +96,9 @@ def of_file(path: Path) -> Requirements:
     return requirements
 
 
-def _read(path: Path, *secret: Path | None) -> Requirements | None:
+def _read(path: Path, *secret: Path | None, wheels: Path | None = None) -> Requirements | None:
     """Read a file that asks for packages; None if it is a pyproject.toml without a project. Raises ConfigError."""
-    reader = Reader(*secret)
+    reader = Reader(*secret, wheels=wheels)
     if path.suffix != ".toml":
         reader.read(path)
         return Requirements(path.name, reader.requested, reader.lines, reader.constraints, reader.files)
@@ -126,12 +126,9 @@ def _from_wheels(requirements: Requirements, directory: Path) -> Requirements:
 
 def _sha256(path: Path) -> str:
     digest = hashlib.sha256()
-    try:
-        with path.open("rb") as file:
-            while piece := file.read(1 << 20):
-                digest.update(piece)
-    except OSError as error:
-        raise ConfigError([f"run: {path}: {error.strerror}"]) from error
+    with sent_files.readable(), path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
     return digest.hexdigest()
 
 

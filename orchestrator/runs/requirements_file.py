@@ -12,8 +12,9 @@ MOST_BYTES = 1 << 20
 SENT = "\0"  # in a line: the directory on the head that local files are sent to
 COMMENT = re.compile(r"(^|\s+)#.*$")
 OPTION = re.compile(r"(?:-(?P<short>[rce])\s*|--(?P<long>requirement|constraint|editable)(?:\s*=\s*|\s+))(?P<value>.+)")
-PATH = re.compile(r"(?P<path>[^\[;]+?)(?P<rest>\s*(?:\[[^\]]*\])?\s*(?:;.*)?)")
-REMOTE = re.compile(r"[a-z+]+:|[^\s/]+\s*@\s")  # a URL, with or without a name in front
+PATH = re.compile(r"(?P<path>[^\[;]+?)(?P<rest>\s*(?:\[[^\]]*\])?\s*(?:;.*)?(?:\s--.*)?)")
+# A URL, with or without a name in front; spaces around the @ are optional.
+REMOTE = re.compile(r"[a-z+]+:|[\w.-]+\s*(?:\[[^\]]*\])?\s*@(?:\s|\$\{|[a-z+]+:)")
 PASSWORD = re.compile(r"://[^/@\s]+@")
 PER_LINE = re.compile(r"\s+--")  # options of one requirement, such as hashes
 ARCHIVES = (".whl", ".zip", ".tar.gz", ".tar.bz2", ".tgz")
@@ -45,10 +46,11 @@ class Reader:
 
     Args:
         secret: Files in use that may hold passwords and are not sent.
+        wheels: Directory of wheels, which are sent once, and not with a package around it.
     """
 
-    def __init__(self, *secret: Path | None) -> None:
-        self._secret, self._sent, self._read_files = secret, 0, set[tuple[Path, bool]]()
+    def __init__(self, *secret: Path | None, wheels: Path | None = None) -> None:
+        self._secret, self._wheels, self._sent, self._read_files = secret, wheels, 0, set[tuple[Path, bool]]()
         self.requested, self.lines, self.constraints = list[str](), list[str](), list[str]()
         self.files = dict[str, Path]()
 
@@ -84,7 +86,7 @@ class Reader:
 
     def package(self, directory: Path, rest: str = "") -> str:
         """Note the files of the package in ``directory``; return its line, which ends with ``rest``."""
-        files, _ = sent_files.select(directory.resolve(), *self._secret)
+        files, _ = sent_files.select(directory.resolve(), *self._secret, wheels=self._wheels)
         return self._send(files, rest)
 
     def _send(self, files: dict[str, Path], rest: str) -> str:
@@ -95,9 +97,10 @@ class Reader:
 
 def _is_local(value: str, editable: bool) -> bool:
     """Tell whether a requirement is a path, as pip does. Raises ConfigError for the URL of a file."""
-    if "file:" in value:
+    target = PER_LINE.split(value)[0]
+    if "file:" in target:
         raise ConfigError([f"run: {value}: is the URL of a file"], "write the path of the file instead")
-    if REMOTE.match(value):
+    if REMOTE.match(target):
         return False
-    path = value.partition(";")[0].strip()
+    path = target.partition(";")[0].strip()
     return editable or path.startswith((".", "/", "~")) or "/" in path.partition("[")[0] or path.endswith(ARCHIVES)

@@ -64,7 +64,9 @@ def read(state_dir: StateDir, head: Session, old: Run) -> tuple[TrainConfig, Che
     """
     if control.get_state(state_dir, head, old).state == "running":
         raise StateError(f"run {old.id} is still running", f"{command(f'stop {old.id}', state_dir.name)} stops it")
-    index = collected_files.checkpoints_on_cluster(head, old) or _brought_back(state_dir, head, old)
+    index = collected_files.checkpoints_on_cluster(head, old)
+    if not index or not index.entries:
+        index = _brought_back(state_dir, head, old)
     path = f"{old.directory}/config.json"
     settings = head.must("read the run's settings", ["cat", path])
     starts = f"restore it from a copy, or {command('train', state_dir.name)} starts a new run"

@@ -62,20 +62,22 @@ class Source:
 
     @property
     def size(self) -> int:
-        """Return the bytes of all files."""
-        return sum(path.stat().st_size for path in self.files.values())
+        """Return the bytes of all files. Raises ConfigError if one cannot be read any more."""
+        with sent_files.readable():
+            return sum(path.stat().st_size for path in self.files.values())
 
     def __str__(self) -> str:
         count = len(self.files)
         return f"{count} file{'s' if count != 1 else ''}, {self.size:,} bytes, of {self.directory}"
 
 
-def gather(argv: Sequence[str], *secret: Path | None) -> Source:
+def gather(argv: Sequence[str], *secret: Path | None, wheels: Path | None = None) -> Source:
     """Select the files to send with the script that ``argv`` runs.
 
     Args:
         argv: As for :func:`locate`.
         secret: Files in use that may hold passwords: the configuration, settings of ranks.
+        wheels: Directory of wheels, which are sent to be installed.
 
     Returns:
         The script with its files.
@@ -84,7 +86,7 @@ def gather(argv: Sequence[str], *secret: Path | None) -> Source:
         ConfigError: The files are too large or cannot be read, or ``argv`` names a file that is not sent.
     """
     directory, command = locate(argv)
-    files, left_out = sent_files.select(directory, *secret)
+    files, left_out = sent_files.select(directory, *secret, wheels=wheels)
     refused = [argument for argument in command if os.path.normpath(argument) in left_out]
     if refused:
         raise ConfigError(

@@ -1,6 +1,7 @@
 """Select the files that are sent with a script: all of its directory, without ignored files, caches and credentials."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
@@ -14,17 +15,34 @@ IGNORE = ".orchestratorignore"
 LEFT_OUT = {"venv", "__pycache__", "node_modules"}
 
 
-def select(directory: Path, *secret: Path | None) -> tuple[dict[str, Path], dict[str, str]]:
-    """Select the files of ``directory`` to send; return them, and the reason for each that is left out, by name.
+def select(directory: Path, *secret: Path | None, wheels: Path | None = None) -> tuple[dict[str, Path], dict[str, str]]:
+    """Select the files of ``directory`` to send.
 
-    Raises ConfigError if they are too large or cannot be read. ``secret`` are files in use that may hold passwords.
+    Args:
+        directory: Directory of a script or of a package.
+        secret: Files in use that may hold passwords.
+        wheels: Directory of wheels, which are sent to be installed.
+
+    Returns:
+        The files by name, and the reason for each that is left out.
+
+    Raises:
+        ConfigError: The files are too large or cannot be read.
     """
-    selection = _Selection(directory, secret)
-    try:
+    selection = _Selection(directory, secret, wheels)
+    with readable():
         files = {str(path.relative_to(directory)): path for path in selection.files(directory, frozenset())}
-    except OSError as error:
-        raise ConfigError([f"run: {error.filename}: {error.strerror}"]) from error
     return files, selection.left_out
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """Turn an error of a file that is sent into ConfigError, which names it."""
+    try:
+        yield
+    except OSError as error:
+        hint = "files that are sent must stay readable until the run has started"
+        raise ConfigError([f"run: {error.filename}: {error.strerror}"], hint) from error
 
 
 class _Selection:
@@ -33,8 +51,9 @@ class _Selection:
     Links are followed within the directory, never out of it.
     """
 
-    def __init__(self, directory: Path, secret: Sequence[Path | None]) -> None:
+    def __init__(self, directory: Path, secret: Sequence[Path | None], wheels: Path | None) -> None:
         self.root, self.directory = directory.resolve(), directory
+        self.wheels = wheels.resolve() if wheels else None
         self.secret, self.ignored = secret_files.named(*secret), _ignored(directory / IGNORE)
         self.left_out, self.size = dict[str, str](), 0
 
@@ -62,6 +81,8 @@ class _Selection:
             return f"it is a link out of the directory, to {real}"
         if any(_is_private(part) for part in real.relative_to(self.root).parts):
             return f"it is a link to {real}, which is not sent"
+        if real == self.wheels:
+            return "it is the directory of --wheels"
         if real in self.secret:
             return "it holds credentials: the environment, --config or --env-file names it"
         return "" if entry.is_dir() else secret_files.reason(entry) or secret_files.reason(real)

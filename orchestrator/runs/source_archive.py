@@ -5,6 +5,7 @@ import io
 import tarfile
 from pathlib import Path
 
+from orchestrator.runs import sent_files
 from orchestrator.runs.run_record import Run
 from orchestrator.runs.script import Source
 from orchestrator.schema.atomic_write import replaced
@@ -15,11 +16,11 @@ MOST = 64 << 20  # bytes; more is no code
 
 
 def packed(source: Source) -> bytes | None:
-    """Return the files of a script as an archive; None if they are too large to keep."""
+    """Return the files of a script as an archive; None if they are too large to keep. Raises ConfigError."""
     if source.size > MOST:
         return None
     content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w") as archive:
+    with tarfile.open(fileobj=content, mode="w") as archive, sent_files.readable():
         for name, path in sorted(source.files.items()):
             add(archive, name, path.read_bytes(), executable=bool(path.stat().st_mode & 0o100))
     return gzip.compress(content.getvalue(), compresslevel=1, mtime=0)

@@ -131,9 +131,8 @@ class Launcher:
         started = self.journal.started
         if started is None:
             raise StateError(f"run {run.id} is no launch of this study", "`orchestrator runs` lists it")
-        with progress.quiet():
-            for _ in control.watch(self.state_dir, self.cluster, run):
-                pass
+        for _ in control.watch(self.state_dir, self.cluster, run):
+            pass
         return self.record_end(started, run, collected)
 
     def record_end(self, started: Started, run: Run, collected: bool = True) -> Launch:
@@ -153,7 +152,8 @@ class Launcher:
         ended = run_state.status.ended if collected and run_state.status else time.time()
         launch = measured(started, directory, min(max(0.0, ended - started.started), LONGEST))
         if run_state.state != "finished":
-            launch = launch.model_copy(update={**NOTHING, "problem": f"run {run.id} {self._why(run_state)}"})
+            problem = f"run {run.id} {control.cause(run_state, self.cluster)}"
+            launch = launch.model_copy(update={**NOTHING, "problem": problem})
         self.journal.end(launch)
         return launch
 
@@ -167,10 +167,6 @@ class Launcher:
             fetched = collected_files.collect(self.state_dir, head, run, checkpoints=False)
             head.run(["rm", "-rf", f"{run.directory}/checkpoints"])
         return self.journal.keep(fetched, run.id), run_state
-
-    def _why(self, run_state: RunState) -> str:
-        failure = run_state.status.failure if run_state.status else None
-        return f"failed: {control.describe(failure, self.cluster)}" if failure else f"was {run_state.state}"
 
     def _resize(self, nodes: int | None) -> None:
         """Deploy the cluster with the nodes of a cell, if it may change.

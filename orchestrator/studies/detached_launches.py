@@ -1,6 +1,5 @@
 """Launches that the head makes one after another, while this machine may be off."""
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,6 @@ from pathlib import Path
 from orchestrator import progress, state
 from orchestrator.errors import StateError, command
 from orchestrator.runs import collected_files, control, queues, store
-from orchestrator.runs.control import RunState
 from orchestrator.runs.run_record import Run
 from orchestrator.schema.studies import Launch
 from orchestrator.studies import journal
@@ -16,7 +14,6 @@ from orchestrator.studies.cell_launch import Launcher
 from orchestrator.studies.journal import Queued, Started
 from orchestrator.studies.launch_schedule import Planned
 
-POLL_SECONDS = 2.0
 ENDED = ("finished", "failed", "stopped")
 
 
@@ -98,25 +95,15 @@ def collect(launcher: Launcher) -> Iterator[Launch]:
         run = records.get(started.run)
         if run is None or run.id in recorded:
             continue
-        if _awaited(launcher, run).state == "lost":
+        if control.await_end(launcher.state_dir, launcher.cluster, run).state == "lost":
             _forget(launcher, run)
         else:
             yield launcher.record_end(started, run)
     if queue:
-        _awaited(launcher, queue)
+        control.await_end(launcher.state_dir, launcher.cluster, queue)
         with control.head_session(launcher.state_dir, launcher.cluster) as head:
             collected_files.collect(launcher.state_dir, head, queue)
     launcher.journal.dequeue()
-
-
-def _awaited(launcher: Launcher, run: Run) -> RunState:
-    """Wait until a run has ended."""
-    while True:
-        with control.head_session(launcher.state_dir, launcher.cluster) as head:
-            run_state = control.get_state(launcher.state_dir, head, run)
-        if run_state.state not in control.ACTIVE:
-            return run_state
-        time.sleep(POLL_SECONDS)
 
 
 def _forget(launcher: Launcher, run: Run) -> None:

@@ -1,11 +1,12 @@
 """Cells of a study's matrix, the base case of each, and their names."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from orchestrator.errors import ConfigError
 from orchestrator.schema.studies import Cell, Option
-from orchestrator.studies.study_definition import Study, agrees
+from orchestrator.studies.study_definition import Study, agrees, values
 
 
 def cells(study: Study, slots: int) -> list[Cell]:
@@ -62,14 +63,13 @@ def base_of(study: Study, cell: Cell, every: Sequence[Cell]) -> Cell | None:
         The base case, the cell itself if it is one, and None if the matrix has none for it.
     """
     part = base_part(study)
-    return next((other for other in every if agrees(other, part) and _rest(other, part) == _rest(cell, part)), None)
+    return next((other for other in every if agrees(other, part) and rest(other, part) == rest(cell, part)), None)
 
 
-def _rest(cell: Cell, part: dict[str, Option]) -> dict[str, object]:
-    """Return the values of a cell that are not in ``part``; nodes and ranks go together."""
-    without = {*part, *({"nodes", "ranks"} if {"nodes", "ranks"} & part.keys() else ())}
-    values = {**cell.options, **cell.model_dump(exclude={"options"})}
-    return {key: value for key, value in values.items() if key not in without}
+def rest(cell: Cell, part: Collection[str]) -> dict[str, Any]:
+    """Return the values of a cell whose keys are not in ``part``; nodes and ranks go together."""
+    without = {*part, *({"nodes", "ranks"} if {"nodes", "ranks"} & {*part} else ())}
+    return {key: value for key, value in values(cell).items() if key not in without}
 
 
 def title(cell: Cell, study: Study | None = None) -> str:

@@ -215,5 +215,10 @@ def _shrunk(study: Study) -> Study:
 
 def agrees(cell: Cell, part: Mapping[str, Option]) -> bool:
     """Tell whether ``cell`` has every value of ``part``, whose keys are fields of a cell or options."""
-    values = {**cell.options, **cell.model_dump(exclude={"options"})}
-    return all(key in values and values[key] == value for key, value in part.items())
+    cell_values = values(cell)
+    return all(key in cell_values and cell_values[key] == value for key, value in part.items())
+
+
+def values(cell: Cell) -> dict[str, Any]:
+    """Return the fields and the options of a cell in one dictionary."""
+    return {**cell.options, **cell.model_dump(exclude={"options"})}

@@ -15,6 +15,12 @@ EXAMPLE = SHIPPED / "example.yaml"
 REMEDY = "`orchestrator study init FILE` writes an example with every key"
 
 
+def example(name: str) -> str:
+    """Return the text of the example, as the file of a study called ``name``."""
+    text = EXAMPLE.read_text(encoding="utf-8").replace("./example-study", f"./{name}-study")
+    return text.replace(f"name: {'example':<21} ", f"name: {yaml_documents.dump(name).splitlines()[0]:<21} ")
+
+
 def names() -> list[str]:
     """Return the names of the studies that ship with this package."""
     return sorted(path.stem for path in SHIPPED.glob("*.yaml") if path != EXAMPLE)

@@ -128,12 +128,13 @@ def _require_slots(config: Config, study: Study, every: Sequence[Cell], cluster:
         )
 
 
-def run(config: Config, directory: Path, deployed: Deployed, deploys: bool = True) -> Sitting:
+def run(config: Config, directory: Path, study: Study, deployed: Deployed, deploys: bool = True) -> Sitting:
     """Run the study of ``directory`` from where it is to its end.
 
     Args:
         config: Configuration of the cluster.
-        directory: Directory of the study, with study.yaml.
+        directory: Directory of the study.
+        study: The study, which becomes the content of study.yaml if its launches so far are of its cells.
         deployed: Returns state directory, cluster and digest of its trainer, if it has the framework of a launch.
         deploys: Whether the cluster may grow and shrink to the nodes of a cell.
 
@@ -143,18 +144,19 @@ def run(config: Config, directory: Path, deployed: Deployed, deploys: bool = Tru
     Raises:
         OrchestratorError: The cluster cannot run anything now; the same command with --resume continues.
     """
-    with _opened(config, directory, deployed, deploys) as (launcher, schedule):
+    with _opened(config, directory, study, deployed, deploys) as (launcher, schedule):
         _collect_queued(launcher, schedule)
         started, done = time.time(), list(_measure(launcher, schedule))
         return Sitting(done, time.time() - started, schedule.problems())
 
 
-def detach(config: Config, directory: Path, deployed: Deployed, deploys: bool = True) -> Progress:
+def detach(config: Config, directory: Path, study: Study, deployed: Deployed, deploys: bool = True) -> Progress:
     """Let the head make the launches of the study of ``directory`` that are certain, one after another.
 
     Args:
         config: Configuration of the cluster.
-        directory: Directory of the study, with study.yaml.
+        directory: Directory of the study.
+        study: As of :func:`run`.
         deployed: Returns state directory, cluster and digest of its trainer, if it has the framework of a launch.
         deploys: Whether the cluster may grow and shrink to the nodes of a cell.
 
@@ -166,9 +168,9 @@ def detach(config: Config, directory: Path, deployed: Deployed, deploys: bool = 
         StateError: The head makes launches of the study already, or none is left.
         NodesFailed: The cluster cannot run anything now.
     """
-    require_no_deploys(journal.load(directory).measured(), deploys)
+    require_no_deploys(study.measured(), deploys)
     detached_launches.require_none(directory)
-    with _opened(config, directory, deployed, deploys) as (launcher, schedule):
+    with _opened(config, directory, study, deployed, deploys) as (launcher, schedule):
         _collect_queued(launcher, schedule)
         launcher.collect()
         order = schedule.certain()
@@ -187,16 +189,20 @@ def require_no_deploys(study: Study, deploys: bool) -> None:
 
 
 @contextmanager
-def _opened(config: Config, directory: Path, deployed: Deployed, deploys: bool) -> Iterator[tuple[Launcher, Schedule]]:
+def _opened(
+    config: Config, directory: Path, study: Study, deployed: Deployed, deploys: bool
+) -> Iterator[tuple[Launcher, Schedule]]:
     """Open a study for this process alone; the cells that it gave up before are tried again."""
-    study = journal.load(directory).measured()
-    every = cells(config, study)
+    measured = study.measured()
+    every = cells(config, measured)
     with journal.opened(directory) as current:
         _require_same(current, every)
-        launcher = Launcher(config, study, current, deployed, deploys)
+        journal.save(directory, study)
+        journal.write_cluster(directory, config.name)
+        launcher = Launcher(config, measured, current, deployed, deploys)
         machine_facts.write(directory, launcher.state_dir, launcher.cluster)
         size, done = len(launcher.cluster.nodes), len(current.launches)
-        yield launcher, Schedule(study, every, current.launches, size, resumed=done)
+        yield launcher, Schedule(measured, every, current.launches, size, resumed=done)
 
 
 def _collect_queued(launcher: Launcher, schedule: Schedule) -> None:
@@ -220,11 +226,16 @@ def _measure(launcher: Launcher, schedule: Schedule) -> Iterator[Launch]:
 
 
 def _require_same(current: Journal, every: Sequence[Cell]) -> None:
-    """Check that all launches so far belong to cells of the study: the nodes' slots may have changed since."""
+    """Check that all launches so far, also those under way, belong to cells of the study.
+
+    The nodes' slots may have changed since, and --shrink changes the cells.
+    """
+    under_way = [*([current.started] if current.started else []), *(current.queued.launches if current.queued else [])]
+    launched = [*(launch.cell for launch in current.launches), *(started.cell for started in under_way)]
     keys = {cell.key for cell in every}
-    foreign = [launch.cell for launch in current.launches if launch.key not in keys]
+    foreign = [cell for cell in launched if cell.key not in keys]
     if foreign:
         raise StateError(
-            f"{current.directory}: {matrix.title(foreign[0])} was launched and is no cell of {journal.STUDY}",
-            "run it on a cluster with the same slots per node, or start a new study with --directory",
+            f"{current.directory}: {matrix.title(foreign[0])} was launched and is no cell of the study now",
+            "resume it without --shrink, on nodes with as many slots as before, or start a new one with --directory",
         )

@@ -2,12 +2,6 @@ locals {
   labels  = "--label orchestrator.cluster=${var.name} --label orchestrator.id=${var.id}"
   grafana = "/etc/orchestrator/grafana.d" # the same path as for Grafana on the head itself
 
-  confinement = join(" ", [
-    "--userns host --cap-drop MKNOD --cap-drop NET_RAW",
-    "--cgroupns host --cgroup-parent ${var.local.cgroup_parent}",
-    join(" ", formatlist("--volume %s", var.local.cgroup_volumes)),
-  ])
-
   # The head has .10, worker n has .11 + n, so that addresses stay when the cluster grows, or a node is replaced or left
   # out.
   names = concat(["${var.name}-head"], [for n in range(var.nodes - 1) : "${var.name}-worker-${n}"])

@@ -2,6 +2,14 @@
 # systemd needs a writable /run and its own control groups. Without MKNOD the node cannot open disks of the machine,
 # without NET_RAW it cannot take over the address of another container. Docker's seccomp and AppArmor profiles apply.
 # --userns host: if the engine maps user ids, a mapped root could not write the control groups.
+locals {
+  confinement = join(" ", [
+    "--userns host --cap-drop MKNOD --cap-drop NET_RAW",
+    "--cgroupns host --cgroup-parent ${var.local.cgroup_parent}",
+    join(" ", formatlist("--volume %s", var.local.cgroup_volumes)),
+  ])
+}
+
 resource "terraform_data" "node" {
   for_each = local.addresses
 

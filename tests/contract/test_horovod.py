@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import cluster as clusters
 from orchestrator.config import Local
 from orchestrator.docker import context
 from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
-from orchestrator.runs.launchers import horovod
+from orchestrator.runs.launchers import horovod, hostfile
 from tests import builders
 from tests.contract.conftest import PYTHON, ProgramResult
 
@@ -43,7 +42,7 @@ print(float(hvd.allreduce(tf.constant(41.0))), hvd.size(), bool(hvd.gloo_built()
 
 @pytest.mark.parametrize("np", [1, 3, 6])
 def test_hostfile_assigns_ranks_head_first_in_order_of_hosts(in_image: InImage, tmp_path: Path, np: int) -> None:
-    (tmp_path / "hostfile").write_text(clusters.hostfile(builders.cluster(nodes=3, slots=2), np))
+    (tmp_path / "hostfile").write_text(hostfile.text(builders.cluster(nodes=3, slots=2), np))
     result = in_image([PYTHON, "-c", PARSE.format(np=np)], mounts={tmp_path: "/given"})
     assert result.code == 0, result.text
     assert json.loads(result.text) == [[f"10.0.0.{10 + rank // 2}", rank, rank % 2] for rank in range(np)]

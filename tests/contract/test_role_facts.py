@@ -42,7 +42,7 @@ Deploy = Callable[..., tuple[list[str], dict[str, Any]]]
 
 @pytest.fixture
 def deploy(ansible: Ansible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deploy:
-    """Gather facts of simulated machines and record their state; return the unchanged ones, and the facts of the head."""
+    """Gather facts of simulated machines and record their state; return the unchanged ones, and facts of the head."""
     monkeypatch.setenv("ANSIBLE_ROLES_PATH", str(packaged_files.directory("ansible") / "roles"))
     (tmp_path / "roles").mkdir()
     playbook = tmp_path / "roles" / "site.yml"

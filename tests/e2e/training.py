@@ -12,15 +12,15 @@ ON_MNIST = ("--dataset", "mnist", "--data", MNIST)
 TRAIN = ("train", "resnet20", *ON_MNIST)
 
 
-def killed_while_training(cli: Cli, site: Site, node: str) -> str:
-    """Kill ``node`` during training and return the output of the run, which must end within a minute."""
+def killed_while_training(cli: Cli, site: Site, node: str, seconds: float = 60.0) -> str:
+    """Kill ``node`` during training and return the output of the run, which must end within some ``seconds``."""
     with cli.start(*TRAIN, "--epochs", "100") as training:
         assert training.stdout
         next(line for line in training.stdout if "training and" in line)
         time.sleep(2)
         site.kill_node(node)
         lost = time.monotonic()
-        output = training.communicate(timeout=60 * site.patience)[0]
+        output = training.communicate(timeout=seconds * site.patience)[0]
         assert training.returncode == 1, output
-        assert time.monotonic() - lost < 60 * site.patience
+        assert time.monotonic() - lost < seconds * site.patience
     return output

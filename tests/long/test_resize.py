@@ -13,7 +13,8 @@ def deployed(cli: Cli) -> None:
 
 
 def test_head_killed_during_training_ends_the_run_with_its_name(cli: Cli, site: Site) -> None:
-    output = killed_while_training(cli, site, HEAD)
+    output = killed_while_training(cli, site, HEAD, 240.0)  # the command tries to reconnect for two minutes
+    assert "reconnecting for 2 minutes" in output
     assert f"the head does not answer: {HEAD}" in output
     cli("deploy", "--no-monitoring")
     assert cli.json("runs")[-1]["state"] == "lost"

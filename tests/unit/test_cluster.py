@@ -7,6 +7,7 @@ import pytest
 from orchestrator import cluster as clusters
 from orchestrator.errors import ConfigError, ContractError
 from orchestrator.runs import run_record
+from orchestrator.runs.launchers import hostfile
 from tests import builders
 
 
@@ -82,20 +83,20 @@ def test_node_is_named_by_address_or_name(address: str | None, name: str) -> Non
 
 
 def test_hostfile_has_the_head_first_and_no_blank_line() -> None:
-    assert clusters.hostfile(builders.cluster(nodes=3, slots=2)) == (
+    assert hostfile.text(builders.cluster(nodes=3, slots=2)) == (
         "10.0.0.10 slots=2\n10.0.0.11 slots=2\n10.0.0.12 slots=2\n"
     )
 
 
 @pytest.mark.parametrize(("np", "hosts"), [(1, 1), (2, 1), (3, 2), (5, 3), (6, 3)])
 def test_hostfile_has_as_many_hosts_as_the_ranks_need(np: int, hosts: int) -> None:
-    assert len(clusters.hostfile(builders.cluster(nodes=3, slots=2), np).splitlines()) == hosts
+    assert len(hostfile.text(builders.cluster(nodes=3, slots=2), np).splitlines()) == hosts
 
 
 @pytest.mark.parametrize("np", [0, -1, 7])
 def test_more_ranks_than_slots_are_refused_with_the_limit(np: int) -> None:
     with pytest.raises(ConfigError, match=rf"launch\.np: {np} ranks asked for, the cluster has 1 to 6 slots"):
-        clusters.hostfile(builders.cluster(nodes=3, slots=2), np)
+        hostfile.text(builders.cluster(nodes=3, slots=2), np)
 
 
 def mixed(slots: int = 1, gpus: int = 2) -> clusters.Cluster:
@@ -110,7 +111,7 @@ def test_node_without_gpus_has_no_ranks_if_others_have_gpus() -> None:
     cluster = mixed(slots=2)
     assert (list(cluster.rank_nodes), cluster.slots) == (["demo-worker-0", "demo-worker-1"], 4)
     assert clusters.hosts(cluster, 3) == ["demo-worker-0", "demo-worker-1"]
-    assert clusters.hostfile(cluster).splitlines() == [
+    assert hostfile.text(cluster).splitlines() == [
         f"{cluster.nodes[name].private_address} slots=2" for name in ("demo-worker-0", "demo-worker-1")
     ]
     assert run_record.threads(cluster) == max(1, int(cluster.nodes["demo-worker-0"].cpus / 2))

@@ -1,10 +1,10 @@
 """Launch, follow, stop and collect runs. A run belongs to the head; the control side only records it."""
 
 from orchestrator.runs.control.end_runs import remove_environments, stop, sweep
-from orchestrator.runs.control.following import log, watch
+from orchestrator.runs.control.following import await_end, log, watch
 from orchestrator.runs.control.head import head_session
 from orchestrator.runs.control.launching import NodeResources, check_nodes, plan, start
-from orchestrator.runs.control.states import ACTIVE, RunState, describe, get_state, overview
+from orchestrator.runs.control.states import ACTIVE, RunState, cause, describe, get_state, overview
 from orchestrator.runs.control.systemd_units import active
 
 __all__ = [
@@ -12,6 +12,8 @@ __all__ = [
     "NodeResources",
     "RunState",
     "active",
+    "await_end",
+    "cause",
     "check_nodes",
     "describe",
     "get_state",

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 from orchestrator.cluster import Cluster
 from orchestrator.errors import NodesFailed
-from orchestrator.runs.control.head import head_session
-from orchestrator.runs.control.states import get_state
+from orchestrator.runs.control.head import Outage, head_session
+from orchestrator.runs.control.states import ACTIVE, RunState, get_state
 from orchestrator.runs.run_record import Run
 from orchestrator.ssh import Session
 from orchestrator.state import StateDir
 
-RECONNECTIONS, RECONNECT_SECONDS = 4, 0.5
+POLL_SECONDS = 1.0
 
 
 def watch(state_dir: StateDir, cluster: Cluster, run: Run) -> Iterator[bytes]:
@@ -20,28 +20,61 @@ def watch(state_dir: StateDir, cluster: Cluster, run: Run) -> Iterator[bytes]:
     Args:
         state_dir: State directory of the cluster.
         cluster: Deployed cluster.
-        run: Started run.
+        run: Run that has started, or that its queue will start.
 
     Yields:
         Pieces of the log.
 
     Raises:
-        NodesFailed: Several connections in a row failed.
+        NodesFailed: The head did not answer for two minutes.
     """
-    offset, failures = 0, 0
+    offset, outage = 0, Outage()
     while True:
         try:
             with head_session(state_dir, cluster) as head:
-                for piece in _follow(head, run, offset):
-                    offset, failures = offset + len(piece), 0
-                    yield piece
-                if get_state(state_dir, head, run).state != "running":
-                    return
-        except NodesFailed:
-            failures += 1
-            if failures == RECONNECTIONS:
-                raise
-        time.sleep(RECONNECT_SECONDS)
+                while True:
+                    # The log of a queue's run is read as it is: after the run has ended, once more.
+                    over = run.queue is not None and _is_over(state_dir, head, run)
+                    pieces = _follow(head, run, offset)
+                    outage.end()
+                    for piece in pieces:
+                        offset += len(piece)
+                        yield piece
+                    if over or (run.queue is None and _is_over(state_dir, head, run)):
+                        return
+                    time.sleep(POLL_SECONDS)
+        except NodesFailed as error:
+            outage.wait(error)
+
+
+def await_end(state_dir: StateDir, cluster: Cluster, run: Run) -> RunState:
+    """Wait until a run has ended, and reconnect if the connection breaks.
+
+    Args:
+        state_dir: State directory of the cluster.
+        cluster: Deployed cluster.
+        run: Run in any state.
+
+    Returns:
+        How it ended.
+
+    Raises:
+        NodesFailed: The head did not answer for two minutes.
+    """
+    outage = Outage()
+    while True:
+        try:
+            with head_session(state_dir, cluster) as head:
+                while (run_state := get_state(state_dir, head, run)).state in ACTIVE:
+                    outage.end()
+                    time.sleep(POLL_SECONDS)
+                return run_state
+        except NodesFailed as error:
+            outage.wait(error)
+
+
+def _is_over(state_dir: StateDir, head: Session, run: Run) -> bool:
+    return get_state(state_dir, head, run).state not in ACTIVE
 
 
 def _follow(head: Session, run: Run, offset: int) -> Iterator[bytes]:

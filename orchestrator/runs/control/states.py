@@ -88,6 +88,12 @@ def overview(state_dir: StateDir, cluster: Cluster | None, chosen: Sequence[Run]
     return list(run_states.values())
 
 
+def cause(run_state: RunState, cluster: Cluster) -> str:
+    """Describe why a run did not finish: "failed: ..." with the cause, or "was stopped"."""
+    failure = run_state.status.failure if run_state.status else None
+    return f"failed: {describe(failure, cluster)}" if failure else f"was {run_state.state}"
+
+
 def describe(failure: Failure, cluster: Cluster) -> str:
     """Describe the cause of a failed run: the rank, its node and its last lines."""
     node = cluster.named(failure.host)

@@ -68,10 +68,11 @@ def train(
         settings = recipes.resolve(config.train, run.id, remote, images, run.np, run.threads, batch)
         return engines.resolved(config.train, settings)
 
-    started, settings = _start(state_dir, cluster, run, config, data_files, resolved, environment)
+    run, settings = _start(state_dir, cluster, run, config, data_files, resolved, environment)
     if config.train.engine == "ours":
-        prediction_inputs.save_of_run(state_dir, cluster, started, settings)
-    return started
+        with progress.log_errors(f"run {run.id} has started, its prediction is not kept"):
+            prediction_inputs.save_of_run(state_dir, cluster, run, settings)
+    return run
 
 
 def repeat(state_dir: StateDir, cluster: Cluster, digest: str, config: Config, settings: TrainConfig) -> Run:
@@ -117,9 +118,9 @@ def _start(
     """Place the data set, and start the engine with the configuration that is ``resolved`` for its directory."""
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         settings = resolved(shared_data.provide(head, data_files) if data_files else None)
+        if data_files:  # before the start: an error must not hide a run that trains
+            checksums.keep(state_dir, run, data_files)
         run = trainer.start(state_dir, cluster, head, run, engines.program(config.train), settings, environment)
-    if data_files:
-        checksums.keep(state_dir, run, data_files)
     return run, settings
 
 

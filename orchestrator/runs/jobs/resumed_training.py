@@ -57,9 +57,8 @@ def resume(
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         _upload_again(head, settings, config.train.data, old, cluster.name)
         resolved = resolved.model_copy(update={"run": run.id})
-        run = trainer.start(state_dir, cluster, head, run, "train", resolved, environment)
-    checksums.keep_same(state_dir, old, run)
-    return run
+        checksums.keep_same(state_dir, old, run)
+        return trainer.start(state_dir, cluster, head, run, "train", resolved, environment)
 
 
 def _upload_again(head: Session, settings: TrainConfig, data: Path | None, old: Run, cluster: str) -> None:

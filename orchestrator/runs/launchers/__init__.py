@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable
 
 from orchestrator import launch_layout
-from orchestrator.cluster import Cluster, hostfile, ranks_by_host
-from orchestrator.runs.launchers import horovod, mpirun, plain, ray, tensorflow, torchrun
+from orchestrator.cluster import Cluster, ranks_by_host
+from orchestrator.runs.launchers import horovod, hostfile, mpirun, plain, ray, tensorflow, torchrun
 from orchestrator.runs.launchers.launch_plan import Plan, Slots
 from orchestrator.runs.run_record import Run
 
@@ -33,7 +33,7 @@ def files(cluster: Cluster, run: Run) -> dict[str, str]:
         processes=plan.processes,
     )
     return {
-        "hostfile": hostfile(cluster, run.np),
+        "hostfile": hostfile.text(cluster, run.np),
         launch_layout.FILE: launch.text(),
         "command.json": json.dumps(plan.command) + "\n",
         "program.json": json.dumps(run.command) + "\n",

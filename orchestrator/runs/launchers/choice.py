@@ -17,6 +17,7 @@ def choose(options: Launch, source: Source) -> Launch:
     Raises:
         ConfigError: The options do not fit the launcher, or lack the parameter servers that the script uses.
     """
+    progress.note(script_imports.unsent(source))
     needed = script_imports.needed(source)
     if options.launcher == "auto":
         launcher, reason = _best(options, needed)

@@ -1,23 +1,28 @@
 """Recognize the launcher that a script needs by what it imports, without executing it."""
 
 import ast
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from orchestrator.runs.script import Source
 
+MPI = "mpi4py"  # `python -m mpi4py script.py` executes the script too
 # Modules and the launcher that programs with them need. The first that a script imports decides: Ray starts PyTorch's
 # and Horovod's ranks itself, and scripts for Horovod use parts of the others.
 BY_MODULE = {
     "ray": "ray",
     "horovod": "horovod",
-    "mpi4py": "mpirun",
+    MPI: "mpirun",
     "torch.distributed": "torchrun",
     "torch.nn.parallel.DistributedDataParallel": "torchrun",
     "lightning": "torchrun",
     "pytorch_lightning": "torchrun",
     "accelerate": "torchrun",
+    "transformers.Trainer": "torchrun",
+    "transformers.Seq2SeqTrainer": "torchrun",
+    "trl": "torchrun",
     "deepspeed": "torchrun",
     "tensorflow.distribute": "tensorflow",
 }
@@ -40,7 +45,7 @@ def needed(source: Source) -> Needed:
     """
     script = _script(source)
     if script is None:
-        return Needed("horovod", "")
+        return Needed("mpirun", MPI) if _module(source).partition(".")[0] == MPI else Needed("horovod", "")
     names = set(_names(script, source.files, set()))
     servers = any(name.replace(".experimental", "") == PARAMETER_SERVER for name in names)
     for module, launcher in BY_MODULE.items():
@@ -49,24 +54,54 @@ def needed(source: Source) -> Needed:
     return Needed("plain", "")
 
 
+def unsent(source: Source) -> str:
+    """Return what to tell a user whose script imports a module of a directory above its own; "" if it imports none."""
+    script = _script(source)
+    if script is None or _module(source):
+        return ""
+    imported = {name.partition(".")[0] for name in _names(script, source.files, set())}
+    sent = {name.partition("/")[0].removesuffix(".py") for name in source.files}
+    for root in sorted(imported - sent - sys.stdlib_module_names):
+        for above in source.directory.parents:
+            if any((above / name).is_file() for name in (f"{root}.py", f"{root}/__init__.py")):
+                return _remedy(source.directory / script, root, above)
+    return ""
+
+
+def _remedy(script: Path, root: str, above: Path) -> str:
+    module = ".".join(script.relative_to(above).with_suffix("").parts)
+    return (
+        f"{script.name} imports {root} of {above}, but only {script.parent} is sent: unless {root} is installed, use"
+        f" `orchestrator run -- python -m {module}` in {above}"
+    )
+
+
 def _script(source: Source) -> str | None:
     """Return the name of the Python file that the command executes, among the files that are sent."""
+    if path := _module(source).replace(".", "/"):
+        return next((name for name in (f"{path}.py", f"{path}/__main__.py") if name in source.files), None)
+    words = (word.removeprefix("./") for word in source.command)
+    name = next((word for word in words if word in source.files), "")
+    return name if name.endswith(".py") else None
+
+
+def _module(source: Source) -> str:
+    """Return the module that ``python -m`` executes; "" if the command executes a file."""
     for position, word in enumerate(source.command):
         if word == "-m":
-            module = "".join(source.command[position + 1 : position + 2]).replace(".", "/")
-            return next((name for name in (f"{module}.py", f"{module}/__main__.py") if name in source.files), None)
+            return "".join(source.command[position + 1 : position + 2])
         if word.removeprefix("./") in source.files:
-            return word.removeprefix("./") if word.endswith(".py") else None
-    return None
+            break
+    return ""
 
 
 def _names(file: str, files: Mapping[str, Path], visited: set[str]) -> Iterator[str]:
     """Yield the dotted names that ``file``, and every file that it imports, takes from modules."""
     visited.add(file)
-    tree = _parsed(files[file])
+    tree, package = _parsed(files[file]), file.split("/")[:-1]
     aliases = {}
     for node in ast.walk(tree):
-        for alias, name in _imported(node):
+        for alias, name in _imported(node, package):
             aliases[alias] = name
             yield name
             for path in (f"{name.replace('.', '/')}.py", f"{name.replace('.', '/')}/__init__.py"):
@@ -75,17 +110,19 @@ def _names(file: str, files: Mapping[str, Path], visited: set[str]) -> Iterator[
     yield from (name for node in ast.walk(tree) if isinstance(node, ast.Attribute) for name in _dotted(node, aliases))
 
 
-def _imported(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield the name that an import binds, and what it stands for."""
+def _imported(node: ast.AST, package: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the name that an import in a module of ``package`` binds, and what it stands for."""
     if isinstance(node, ast.Import):
         for alias in node.names:
             yield alias.asname or "", alias.name
             if not alias.asname:
                 yield alias.name.partition(".")[0], alias.name.partition(".")[0]
-    elif isinstance(node, ast.ImportFrom) and node.module:
-        yield "", node.module
+    elif isinstance(node, ast.ImportFrom):
+        parents = package[: max(0, len(package) - node.level + 1)] if node.level else ()
+        module = [*parents, *([node.module] if node.module else [])]
+        yield "", ".".join(module)
         for alias in node.names:
-            yield alias.asname or alias.name, f"{node.module}.{alias.name}"
+            yield alias.asname or alias.name, ".".join([*module, alias.name])
 
 
 def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> list[str]:

@@ -8,15 +8,16 @@ guides "Distributed training" and "Parameter server training".
 from itertools import cycle, islice
 
 from orchestrator.launch_layout import CHIEF, PARAMETER_SERVER, WORKER
+from orchestrator.runs.launchers import plain
 from orchestrator.runs.launchers.launch_plan import Plan, Slots, filled, node_launcher, wrappers
 from orchestrator.runs.run_record import Run
 
 
 def plan(run: Run, slots: Slots) -> Plan:
     """Plan a wrapper for each task; parameter servers begin on the last host, since the chief is on the first."""
+    if not run.parameter_servers:
+        return plain.plan(run, slots)
     workers, servers = filled(slots), run.parameter_servers
-    if not servers:
-        return Plan(node_launcher(run), workers, wrappers(run, workers))
     ranks = [workers[0], *workers, *islice(cycle(reversed(list(slots))), servers)]
     roles = [CHIEF, *(WORKER for _ in workers), *(PARAMETER_SERVER for _ in range(servers))]
     return Plan(node_launcher(run), ranks, wrappers(run, ranks), roles)

@@ -10,11 +10,12 @@ from orchestrator.bottleneck import split
 from orchestrator.schema import Epoch, Results, StepTimes
 from orchestrator.schema.accuracy import time_to_accuracy
 from orchestrator.schema.studies import Cell, Launch
-from orchestrator.studies import round_ratios, statistics
+from orchestrator.studies import matrix, round_ratios, statistics
 from orchestrator.studies.report.study_directory import StudyFiles
 from orchestrator.studies.statistics import Estimate
+from orchestrator.studies.study_definition import agrees
 
-ACROSS = ("ranks", "nodes")  # keys in which a cell differs from its base case
+ACROSS = ("ranks", "nodes")  # keys in which the cells of one curve differ
 
 
 class Group(NamedTuple):
@@ -130,8 +131,7 @@ def aa(summary: Summary) -> Estimate | None:
 
 def base_part(study: StudyFiles) -> dict[str, Any]:
     """Return what the cells have that others are compared with: the study's base, else its first engine."""
-    named = {key: value for key, value in study.about.base.items() if key not in ACROSS}
-    return named or ({"engine": study.launches[0].cell.engine} if study.launches else {})
+    return study.about.base or ({"engine": study.launches[0].cell.engine} if study.launches else {})
 
 
 def base_name(study: StudyFiles) -> str:
@@ -153,11 +153,7 @@ class _Matrix:
         self.name = namer(self.cells.values())
         base = base_part(study)
         self.changed = tuple(base)
-        self.of_base = {
-            _identity(cell, *base): key
-            for key, cell in self.cells.items()
-            if all(_values(cell).get(name) == value for name, value in base.items())
-        }
+        self.of_base = {_identity(cell, *base): key for key, cell in self.cells.items() if agrees(cell, base)}
         self.fewest: dict[tuple[str, str], str] = {}
         for key in sorted(self.cells, key=lambda key: self.cells[key].ranks):
             self.fewest.setdefault(self.curve(key), key)
@@ -198,11 +194,7 @@ class _Matrix:
 
 def _identity(cell: Cell, *without: str) -> str:
     """Return a text that is the same for cells that differ in nothing but ``without``."""
-    return json.dumps({key: value for key, value in _values(cell).items() if key not in without}, sort_keys=True)
-
-
-def _values(cell: Cell) -> dict[str, Any]:
-    return {**cell.options, **cell.model_dump(exclude={"options"})}
+    return json.dumps(matrix.rest(cell, without), sort_keys=True)
 
 
 def _estimate(results: Iterable[Results], value: Callable[[Results], float | None]) -> Estimate | None:

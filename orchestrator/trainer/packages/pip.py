@@ -8,7 +8,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from orchestrator.launch_layout import SEARCH_PATH
 from orchestrator.schema.packages import PackageConflict, PackagesProblem, PackagesRequest
@@ -16,6 +18,7 @@ from orchestrator.trainer.packages.conflicts_with_image import Protected, confli
 
 OPTIONS = ("--progress-bar", "off", "--no-warn-script-location", "--disable-pip-version-check", "--no-input")
 SETTINGS = {"LANG": "C.UTF-8", "PIP_NO_CACHE_DIR": "1", "PIP_RETRIES": "2", "PIP_DEFAULT_TIMEOUT": "20"}
+SCM_VERSION, NO_VERSION = "SETUPTOOLS_SCM_PRETEND_VERSION", "0.0"
 BEAT_SECONDS = 10.0  # the control side takes a connection without a word for dead
 MOST_LINES, LAST_LINES, LONGEST = 10_000, 20, 500
 OFFLINE = re.compile(r"connection broken by|Could not fetch URL|CERTIFICATE_VERIFY_FAILED|Max retries exceeded")
@@ -71,7 +74,32 @@ def _environment(request: PackagesRequest) -> dict[str, str]:
     """Return pip's environment; it reaches pip's own helpers, which get what is needed to build packages."""
     only = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": request.wheels} if request.wheels else {}
     inherited = {name: os.environ[name] for name in ("HOME", "TMPDIR") if name in os.environ}
-    return {"PATH": SEARCH_PATH, **inherited, **SETTINGS, **request.environment, **only}
+    versions = _versions(request.requirements)
+    return {"PATH": SEARCH_PATH, **inherited, **SETTINGS, **versions, **request.environment, **only}
+
+
+def _versions(lines: Sequence[str]) -> dict[str, str]:
+    """Return variables with a version for local packages that take theirs from git: .git is not sent.
+
+    Source: setuptools-scm's page "Overrides". hatch-vcs tells it no name of a package, so it gets the general variable.
+    """
+    variables = {}
+    for directory in (re.split(r"[\[;\s]", line)[0] for line in lines if line.startswith("/")):
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):  # pip names the mistake
+            project, build = _tables(Path(directory, "pyproject.toml"))
+            if "version" in project["dynamic"]:
+                name = re.sub(r"[-_.]+", "_", project["name"]).upper()
+                general = any(re.match(r"hatch[-_.]vcs\b", need, re.IGNORECASE) for need in build["requires"])
+                variables[SCM_VERSION if general else f"{SCM_VERSION}_FOR_{name}"] = NO_VERSION
+    return variables
+
+
+def _tables(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read the tables of a pyproject.toml that say what a package is, and how it is built."""
+    import tomllib  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415  Python 3.10 of the control side lacks it
+
+    content = tomllib.loads(path.read_text())
+    return content["project"], content["build-system"]
 
 
 def _run(argv: Sequence[str], environment: dict[str, str], lines: list[str], say: Callable[[str], None]) -> int:

@@ -83,7 +83,7 @@ def test_options_may_precede_the_study(cli: Cli) -> None:
 
 def test_init_writes_an_example_that_is_valid(cli: Cli, tmp_path: Path) -> None:
     assert cli("study", "init", "mine.yaml").returncode == 0
-    assert study_files.read(tmp_path / "mine.yaml").name == "example"
+    assert study_files.read(tmp_path / "mine.yaml").name == "mine"
     assert cli("study", "init", "mine.yaml").returncode == 2
 
 
@@ -254,7 +254,7 @@ def test_study_with_cells_given_up_fails(
     sitting = Sitting([], 1.0, {"ours: lenet on mnist, 2 ranks": "rank 0 raised an error"})
     monkeypatch.setattr(study_runner, "run", lambda *_: sitting)
     with pytest.raises(RunFailed, match=f"{what}: rank 0 raised an error") as caught:
-        study_run._run(Config(), directory, True, False)
+        study_run._run(Config(), directory, study(), True, False)
     assert caught.value.exit_code == 1
     assert f"`orchestrator study {directory} --resume` then tries" in caught.value.hint
 
@@ -262,7 +262,7 @@ def test_study_with_cells_given_up_fails(
 def test_complete_study_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal.create(tmp_path / "tiny-study", study())
     monkeypatch.setattr(study_runner, "run", lambda *_: Sitting([], 1.0, {}))
-    study_run._run(Config(), tmp_path / "tiny-study", True, False)
+    study_run._run(Config(), tmp_path / "tiny-study", study(), True, False)
 
 
 def test_relative_data_of_a_study_file_is_that_of_its_first_directory(
@@ -272,3 +272,64 @@ def test_relative_data_of_a_study_file_is_that_of_its_first_directory(
     tiny = study(data={"mnist": "mnist"})
     assert study_run._changed(tiny, {"data": {}}).data == {"mnist": tmp_path / "mnist"}
     assert study_run._changed(tiny, {"data": {"mnist": Path("/other")}}).data == {"mnist": Path("/other")}
+
+
+def begun(directory: Path, kind: str) -> None:
+    """Write a study whose first launch is ``kind``: in the journal, under way, or made by the head."""
+    journal.create(directory, study(shrink={"batch": 8}))
+    journal.write_cluster(directory, "default")
+    planned = Schedule(study(), cells(study()), []).certain()[0]
+    with journal.opened(directory) as current:
+        if kind == "ended":
+            current.end(launch(planned))
+        elif kind == "under way":
+            current.begin(started(planned))
+        else:
+            current.enqueue(Queued(cluster="default", run="queue-1", launches=[started(planned)]))
+
+
+@pytest.mark.parametrize("kind", ["ended", "under way", "queued"])
+def test_refused_resume_leaves_the_study_as_it_was(cli: Cli, tmp_path: Path, kind: str) -> None:
+    builders.deployed()
+    builders.deployed("other")
+    begun(tmp_path / "tiny-study", kind)
+    files = [tmp_path / "tiny-study" / name for name in (journal.STUDY, journal.CLUSTER)]
+    before = [path.read_text() for path in files]
+    refused = cli("study", "tiny", "--resume", "--shrink", "--cluster", "other")
+    assert refused.returncode == 1
+    assert "1 rank was launched and is no cell of the study now" in refused.stderr
+    assert [path.read_text() for path in files] == before
+
+
+def test_resume_changes_nothing_while_another_process_runs_the_study(cli: Cli, tmp_path: Path) -> None:
+    builders.deployed()
+    begun(tmp_path / "tiny-study", "ended")
+    before = (tmp_path / "tiny-study" / journal.STUDY).read_text()
+    with journal.opened(tmp_path / "tiny-study"):
+        assert "this study is run by" in cli("study", "tiny", "--resume", "--rounds", "9").stderr
+    assert (tmp_path / "tiny-study" / journal.STUDY).read_text() == before
+
+
+@pytest.mark.parametrize("words", ["tiny", "tiny-study", "tiny.yaml"])
+def test_status_finds_the_directory(cli: Cli, tiny: Path, words: str) -> None:
+    journal.create(tiny.parent / "tiny-study", study())
+    assert "study tiny: not running" in cli("study", "status", words).stdout
+
+
+def test_status_of_a_directory_without_a_study_says_what_is_missing(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "empty: no study is here: study.yaml is missing" in cli("study", "status", "empty").stderr
+
+
+@pytest.mark.parametrize(("file", "name"), [("1.yaml", "1"), ("true.yaml", "true"), ("n" * 30 + ".yaml", "n" * 30)])
+def test_new_study_has_the_name_of_its_file(cli: Cli, tmp_path: Path, file: str, name: str) -> None:
+    assert cli("study", "init", file).returncode == 0
+    assert study_files.read(tmp_path / file).name == name
+    assert f"./{name}-study" in (tmp_path / file).read_text()
+
+
+def test_file_whose_name_names_no_study_is_refused(cli: Cli, tmp_path: Path) -> None:
+    refused = cli("study", "init", "my study.yaml")
+    assert refused.returncode == 2
+    assert "'my study'" in refused.stderr
+    assert list(tmp_path.glob("*.yaml")) == []

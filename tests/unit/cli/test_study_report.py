@@ -55,3 +55,10 @@ def test_output_into_a_pipe_leaves_the_pipe(study: Path, tmp_path: Path) -> None
     assert os.read(reader, 4) == b"key,"
     os.close(reader)
     assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize("words", [(), ("sample",), ("sample-study",)])
+def test_study_is_found_by_name(study: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+    monkeypatch.chdir(study.parent)
+    assert CliRunner().invoke(app, ["study", "report", *words]).exit_code == 0
+    assert (study / "report.html").is_file()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from orchestrator.providers import caller_address
 from orchestrator.config.sections import Gpu
+from orchestrator.providers import caller_address
 from orchestrator.providers import openstack as provider
 from orchestrator.providers.openstack.gpus import gpus
 from tests.stand_ins import echo_stand_in, openstack_cases

@@ -3,6 +3,8 @@
 import hashlib
 from pathlib import Path
 
+import pytest
+
 from orchestrator import state
 from orchestrator.runs import checksums
 from orchestrator.runs.datasets import FoundDataset
@@ -38,3 +40,12 @@ def test_resumed_run_has_the_checksums_of_the_first(tmp_path: Path) -> None:
     directory = state_dir.runs / "new"
     assert (directory / checksums.FILE).read_text() == line("a", "one")
     assert checksums.Source.model_validate_json((directory / checksums.SOURCE).read_text()).directory == str(tmp_path)
+
+
+def test_cache_that_cannot_be_written_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "cache").write_text("a file")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert checksums.of(dataset(tmp_path, a="one")) == line("a", "one")
+    assert "checksums of the data set are not cached" in capsys.readouterr().err

@@ -275,3 +275,57 @@ def test_interrupt_between_two_steps_restores_the_old_copy(run_on_head: Path, mo
     with pytest.raises(KeyboardInterrupt):
         collect()
     assert tree(state.for_cluster("demo").runs / "a") == before
+
+
+def test_run_that_ends_during_a_fetch_keeps_its_last_checkpoint(run_on_head: Path) -> None:
+    """Its status is not fetched with an older index, so that the next command fetches all of it."""
+    (run_on_head / "status.json").unlink()
+    index = run_on_head / "checkpoints" / "index.json"
+
+    def ending(command: str) -> bytes | None:
+        if not command.endswith("index.json"):
+            return None
+        before = index.read_bytes()
+        entries = [CheckpointEntry(name="epoch-0002", epoch=2, step=2, world=1, whole=True)]
+        Checkpoints(entries=entries, best="epoch-0002").write(index)
+        STATUS.write(run_on_head / "status.json")
+        return before
+
+    assert "status.json" not in tree(collect(ending))
+    files = tree(collect())
+    assert {"status.json", "checkpoints/epoch-0002/state"} <= set(files)
+
+
+@pytest.mark.parametrize(
+    ("name", "limits", "problem"),
+    [
+        ("output/x", {"MOST_FILES": 1003}, "it has 4 files and directories, at most 3 are fetched"),
+        ("output/" + "d/" * 70 + "x", {}, "it has 71 levels of directories, at most 63 are fetched"),
+        ("output/" + f"{'n' * 200}/" * 6 + "x", {}, "it has 1,207 bytes in a name, at most 1,017 are fetched"),
+        ("output/a\nb", {"MOST_FILES": 1003}, "it has 4 files and directories, at most 3 are fetched"),
+    ],
+)
+def test_excessive_output_is_left_out_with_a_remedy(
+    run_on_head: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    name: str, limits: dict[str, int], problem: str,
+) -> None:  # fmt: skip
+    write(run_on_head, {name: "x", "output/y": "y"} if limits else {name: "x"})
+    for limit, value in limits.items():
+        monkeypatch.setattr(fetch_limits, limit, value)
+    files = tree(collect())
+    assert {"log", "status.json", "checkpoints/epoch-0003/state"} <= set(files)
+    assert [file for file in files if file.startswith("output")] == []
+    message = " ".join(capsys.readouterr().err.split())
+    assert f"run a: output/ was not fetched: {problem}: on the head (`orchestrator ssh --cluster demo`) `tar" in message
+
+
+def test_output_at_the_limits_is_fetched(run_on_head: Path) -> None:
+    deep, long = "output/" + "d/" * 62 + "x", "output/" + f"{'n' * 200}/" * 5 + "x" * (1024 - 7 - 5 * 201)
+    write(run_on_head, {deep: "deep", long: "long"})
+    files = tree(collect())
+    assert (files[deep], files[long]) == ("deep", "long")
+
+
+def test_impossible_numbers_of_files_are_refused(run_on_head: Path) -> None:
+    with pytest.raises(ContractError, match="demo-head sends no numbers of files in output/"):
+        collect(hostile("sh", b"many\n"))

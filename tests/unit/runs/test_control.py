@@ -1,15 +1,23 @@
 """Runs as recorded on this machine."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from orchestrator import state
-from orchestrator.errors import StateError
+from orchestrator.cluster import Cluster
+from orchestrator.errors import NodesFailed, StateError
 from orchestrator.runs import control, run_record, store
+from orchestrator.runs.control import following
+from orchestrator.runs.run_record import Run
 from orchestrator.schema import Failure, RunStatus
+from orchestrator.ssh import Session
+from orchestrator.state import StateDir
 from tests import builders
 from tests.stand_ins import ssh_stand_in
+from tests.stand_ins.ssh_stand_in import Answer
 
 
 def record_run(run_id: str, started: float, status: RunStatus | None = None) -> None:
@@ -109,3 +117,101 @@ def test_run_of_a_queue_is_queued_runs_and_is_lost_with_it(tmp_path: Path, monke
     status = RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0)
     status.write(Path(run.directory) / "status.json")
     assert (state_with(unit), state_with(b"")) == ("finished", "finished")
+
+
+FINISHED = RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0)
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Return the pauses that are made, each of which takes no time."""
+    made: list[float] = []
+    monkeypatch.setattr("time.sleep", made.append)
+    return made
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, failures: list[bool]) -> None:
+    """Let each of the next connections fail or not."""
+    connect = control.head_session
+
+    @contextmanager
+    def session(state_dir: StateDir, cluster: Cluster) -> Iterator[Session]:
+        if failures and failures.pop(0):
+            raise NodesFailed("the head does not answer", {cluster.head: "no route to host"})
+        with connect(state_dir, cluster) as head:
+            yield head
+
+    monkeypatch.setattr(following, "head_session", session)
+
+
+@pytest.fixture
+def on_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the directory of run a on a head whose shared storage is a local directory."""
+    monkeypatch.setattr(run_record, "SHARED", str(tmp_path))
+    directory = Path(run_record.directory("a"))
+    directory.mkdir(parents=True)
+    (directory / "log").write_text("a line\n")
+    return directory
+
+
+@contextmanager
+def followed(run: Run, units: Answer) -> Iterator[Callable[[], Iterator[bytes]]]:
+    """Yield a function that follows ``run`` on a stand-in for the head."""
+
+    def answer(command: str) -> bytes | None:
+        return b"0\n" if "MainPID" in command else units(command) if "list-units" in command else None
+
+    with ssh_stand_in.listening(answer) as (port, host_key):
+        state_dir, cluster = ssh_stand_in.deployed(port, host_key)
+        yield lambda: control.watch(state_dir, cluster, run)
+
+
+def test_following_outlasts_an_outage_of_two_minutes(
+    on_head: Path, monkeypatch: pytest.MonkeyPatch, pauses: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    FINISHED.write(on_head / "status.json")
+    broken(monkeypatch, [True] * 9)
+    with followed(builders.run(id="a"), lambda _: b"") as watch:
+        assert b"".join(watch()) == b"a line\n"
+    assert sum(pauses) == pytest.approx(120, rel=0.05)
+    assert pauses == sorted(pauses)
+    message = " ".join(capsys.readouterr().err.split())
+    assert message.count("no route to host reconnecting for 2 minutes; runs continue meanwhile") == 1
+
+
+def test_head_that_does_not_return_ends_the_following(
+    on_head: Path, monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+) -> None:
+    broken(monkeypatch, [True] * 10)
+    with followed(builders.run(id="a"), lambda _: b"") as watch, pytest.raises(NodesFailed):
+        list(watch())
+
+
+def test_waiting_for_a_run_of_a_queue_outlasts_an_outage(
+    on_head: Path, monkeypatch: pytest.MonkeyPatch, pauses: list[float]
+) -> None:
+    FINISHED.write(on_head / "status.json")
+    broken(monkeypatch, [True] * 9)
+    with ssh_stand_in.listening(lambda command: b"" if "list-units" in command else None) as (port, host_key):
+        run_state = control.await_end(*ssh_stand_in.deployed(port, host_key), builders.run(id="a", queue="queue-1"))
+    assert run_state.state == "finished"
+
+
+def test_log_of_a_queued_run_is_followed_to_its_last_line(on_head: Path, pauses: list[float]) -> None:
+    """The run starts when its state is asked for the second time, and ends when it is asked for the third time."""
+    asked: list[str] = []
+
+    def units(command: str) -> bytes:
+        asked.append(command)
+        if len(asked) == 2:
+            (on_head / store.TURN).touch()
+            (on_head / "log").write_text("started\n")
+        elif len(asked) == 3:
+            (on_head / "log").write_text("started\nended\n")
+            FINISHED.write(on_head / "status.json")
+        return b"orchestrator-queue-1.service loaded active running -\n"
+
+    (on_head / "log").unlink()
+    with followed(builders.run(id="a", queue="queue-1"), units) as watch:
+        assert b"".join(watch()) == b"started\nended\n"
+    assert len(asked) == 3

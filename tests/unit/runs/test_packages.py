@@ -82,6 +82,13 @@ def test_missing_package_is_named_and_other_failures_quote_pip() -> None:
     failed = problem(kind="failed", lines=["gcc: not found"])
     assert isinstance(failed, CommandFailed)
     assert "gcc: not found" in failed.message
+    assert "--no-packages" in failed.hint
+
+
+def test_conflict_without_a_package_is_refused() -> None:
+    failed = problem(kind="conflict", lines=["pip's last line"])
+    assert isinstance(failed, ContractError)
+    assert "pip's last line" in failed.message
 
 
 @pytest.mark.parametrize("line", ["nonsense", '{"overlay": {"hash": "../../etc"}}', '{"say": 1}', "x" * (2 << 20)])

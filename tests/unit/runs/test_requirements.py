@@ -61,6 +61,11 @@ def test_requirements_txt_is_read_with_included_files(project: Path) -> None:
         ("--editable ./", "\0local/1"),
         (".[dev,gpu]", "\0local/1[dev,gpu]"),
         ("../project ; python_version > '3'", "\0local/1 ; python_version > '3'"),
+        ("./ --config-settings=a=/b", "\0local/1 --config-settings=a=/b"),
+        (
+            ".[dev] ; python_version > '3' --config-settings=a",
+            "\0local/1[dev] ; python_version > '3' --config-settings=a",
+        ),
     ],
 )
 def test_local_package_is_sent_with_its_files(project: Path, line: str, sent: str) -> None:
@@ -69,7 +74,7 @@ def test_local_package_is_sent_with_its_files(project: Path, line: str, sent: st
     (project / "requirements.txt").write_text(f"{line}\n")
     requested = find_requirements()
     assert requested.lines == [sent]
-    assert requested.requested == [line]
+    assert requested.requested == [line.partition(" --config")[0]]
     names = ["pyproject.toml", "requirements.txt", "src/mine/__init__.py", "train.py"]
     assert sorted(requested.files) == [f"local/1/{name}" for name in names]
     assert requested.sent_to("/there")[0] == [sent.replace("\0", "/there/")]
@@ -82,7 +87,14 @@ def test_local_wheel_is_sent(project: Path) -> None:
     assert list(find_requirements().files) == ["local/1/mine-1-py3-none-any.whl"]
 
 
-@pytest.mark.parametrize("line", ["numpy", "mine @ https://x/mine.whl", "git+https://x/mine.git", "a[b]>=1; c"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("numpy", "mine @ https://x/mine.whl", "git+https://x/mine.git", "a[b]>=1; c"),
+        *("mine@https://x/mine.whl", "mine[a, b] @ https://x/mine.whl", "mine @ ${URL}/mine.whl", "mine@${URL}/x.whl"),
+        *('mine==1 --config-settings="f=-I/usr/include"', "mine==1 --config-settings=x=file:y"),
+    ],
+)
 def test_line_that_is_no_path_is_not_sent(project: Path, line: str) -> None:
     (project / "requirements.txt").write_text(f"{line}\n")
     assert (find_requirements().lines, find_requirements().files) == ([line], {})
@@ -140,6 +152,14 @@ def test_wheels_are_sent_and_no_index_is_used(project: Path, tmp_path: Path) -> 
         ["wheels/six-1-py3-none-any.whl"],
         True,
     )
+
+
+def test_wheels_within_a_local_package_are_sent_once(project: Path) -> None:
+    (project / "wheels").mkdir()
+    (project / "wheels" / "six-1-py3-none-any.whl").touch()
+    (project / "pyproject.toml").write_text(BUILT)
+    sent = [name for name in find_requirements(wheels=project / "wheels").files if "six" in name]
+    assert sent == ["wheels/six-1-py3-none-any.whl"]
 
 
 def test_unused_or_missing_wheels_are_refused(project: Path, tmp_path: Path) -> None:

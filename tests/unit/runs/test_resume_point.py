@@ -8,10 +8,11 @@ import pytest
 
 from orchestrator import state
 from orchestrator.errors import ConfigError, OrchestratorError, StateError
-from orchestrator.runs import resume_point
+from orchestrator.runs import resume_point, run_record
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.schema import CheckpointEntry, Checkpoints, TrainConfig
 from tests import builders, samples
+from tests.stand_ins import ssh_stand_in
 from tests.unit.conftest import Cli
 
 OLD = builders.run(id="resnet20-mnist-1", np=2)
@@ -188,3 +189,16 @@ def test_resumed_run_keeps_its_test_samples(cli: Cli) -> None:
     refused = cli("train", "--resume", OLD.id, "--test-samples", "9")
     assert refused.returncode == 2
     assert "--test-samples: not with --resume" in refused.stderr
+
+
+def test_run_whose_index_has_no_checkpoint_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_record, "SHARED", str(tmp_path))
+    directory = Path(OLD.directory)
+    (directory / "checkpoints").mkdir(parents=True)
+    Checkpoints(entries=[]).write(directory / "checkpoints" / "index.json")
+    samples.train_config(run=OLD.id).write(directory / "config.json")
+    with (
+        ssh_stand_in.session(lambda command: b"" if "list-units" in command else None) as head,
+        pytest.raises(StateError, match="run resnet20-mnist-1 has no checkpoint"),
+    ):
+        resume_point.read(state.for_cluster("demo"), head, OLD)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import ConfigError
-from orchestrator.runs import script, secret_files, sent_files
+from orchestrator.runs import script, secret_files, sent_files, source_archive
 from orchestrator.runs.script import Source
 from tests.unit.conftest import Cli
 
@@ -230,6 +230,44 @@ def test_file_that_disappears_meanwhile_is_named(project: Path, monkeypatch: pyt
     monkeypatch.setattr(secret_files, "reason", lambda path: removed.unlink() if path == removed else "")
     with pytest.raises(ConfigError, match=f"run: {removed}: No such file"):
         gather()
+
+
+def test_file_that_disappears_before_the_start_is_named(project: Path) -> None:
+    source = gather()
+    assert source_archive.packed(source)
+    (project / "model" / "net.py").unlink()
+    for use in (source_archive.packed, str):
+        with pytest.raises(ConfigError, match=rf"run: {project}/model/net.py: No such file"):
+            use(source)
+
+
+def test_file_that_disappears_while_it_is_packed_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = gather()
+    monkeypatch.setattr(Source, "size", 10)
+    (project / "train.py").unlink()
+    with pytest.raises(ConfigError, match=rf"run: {project}/train.py: No such file"):
+        source_archive.packed(source)
+
+
+@pytest.mark.parametrize("wheels", ["wheels", "./wheels", "model/wheels"])
+def test_directory_of_wheels_is_not_sent(project: Path, wheels: str) -> None:
+    (project / wheels).mkdir()
+    (project / wheels / "six-1-py3-none-any.whl").touch()
+    source = script.gather(["python", "train.py"], wheels=Path(wheels))
+    assert sorted(source.files) == ["model/net.py", "train.py"]
+    assert source.left_out == {str(Path(wheels)): "it is the directory of --wheels"}
+
+
+def test_dry_run_names_wheels_and_modules_that_are_not_sent(project: Path, cli: Cli) -> None:
+    (project / "wheels").mkdir()
+    (project / "wheels" / "six-1-py3-none-any.whl").touch()
+    (project / "requirements.txt").write_text("six\n")
+    (project / "train.py").write_text("import tools\n")
+    (project.parent / "tools.py").touch()
+    finished = cli("run", "--dry-run", "--wheels", str(project / "wheels"), "--", "python", str(project / "train.py"))
+    assert "not sent: wheels: it is the directory of --wheels" in finished.stdout
+    assert "six-1" not in finished.stdout
+    assert "`orchestrator run -- python -m project.train`" in finished.stderr
 
 
 def test_too_large_directory_is_refused_with_the_limit(project: Path) -> None:

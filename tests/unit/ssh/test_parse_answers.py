@@ -3,10 +3,10 @@
 import pytest
 
 from orchestrator import health, ssh, state
-from orchestrator.cluster import hostfile
 from orchestrator.errors import ContractError
 from orchestrator.runs import gloo_or_mpi, resume_point
-from orchestrator.schema import Checkpoints, RunStatus
+from orchestrator.runs.launchers import hostfile
+from orchestrator.schema import CheckpointEntry, Checkpoints, RunStatus
 from orchestrator.state import StateDir
 from tests import builders
 from tests.stand_ins import ssh_stand_in
@@ -32,7 +32,7 @@ def answer_with(word: str, output: str) -> Answer:
         if word in command:
             return output.encode()
         if command.endswith("hostfile"):
-            return hostfile(builders.cluster(1), 1).encode()
+            return hostfile.text(builders.cluster(1), 1).encode()
         return b""
 
     return answer
@@ -77,7 +77,8 @@ def test_damaged_measurement_is_refused(kind: str) -> None:
 @pytest.mark.parametrize("kind", DAMAGED)
 def test_damaged_configuration_of_a_run_is_refused(kind: str) -> None:
     state_dir = state_dir_with_finished_run()
-    index = Checkpoints().model_dump_json()
+    entry = CheckpointEntry(name="epoch-0001", epoch=1, step=4, world=1, whole=True)
+    index = Checkpoints(entries=[entry]).model_dump_json()
     answer = answer_with("config.json", DAMAGED[kind])
     with (
         ssh_stand_in.session(lambda c: index.encode() if "index.json" in c else answer(c)) as head,

@@ -510,3 +510,26 @@ def test_sample_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
     first, second = (Sample(models=["lenet"], rounds=1).write(tmp_path / name) for name in "ab")
     assert (first / "launches.jsonl").read_text() == (second / "launches.jsonl").read_text()
     assert json.loads((first / "study.yaml").read_text())["name"] == sample_study.NAME
+
+
+def test_ratios_are_to_the_base_that_the_study_names(tmp_path: Path) -> None:
+    """The schedule narrows the interval of the same ratio; with one rank as the base it is the speed-up."""
+    sample = Sample(engines=["ours", "torch-ddp"], models=["lenet"], ranks=[1, 2])
+    built = content.build(sample.write(tmp_path / "ranks", base={"ranks": 1}))
+    assert [summary.is_base for summary in built.summaries] == [True, False, True, False]
+    assert [summary.ratio == summary.speed_up for summary in built.summaries] == [True] * 4
+    assert built.summaries[1].ratio is not None
+    assert "ratio to ranks 1" in built.tables[0].headings
+    both = content.build(sample.write(tmp_path / "both", base={"engine": "ours", "ranks": 1}))
+    assert [summary.is_base for summary in both.summaries] == [True, False, False, False]
+    assert all(summary.ratio for summary in both.summaries[1:])
+
+
+def test_base_of_nodes_is_found_though_its_ranks_differ(tmp_path: Path) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1, 2])
+    for number, launch in enumerate(sample.launches):
+        cell = launch.cell.model_copy(update={"nodes": launch.cell.ranks})
+        sample.launches[number] = launch.model_copy(update={"cell": cell, "key": cell.key})
+    built = content.build(sample.write(tmp_path / "study", base={"nodes": 1}))
+    assert [summary.is_base for summary in built.summaries] == [True, False]
+    assert built.summaries[1].ratio is not None

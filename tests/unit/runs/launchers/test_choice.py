@@ -52,6 +52,13 @@ def test_impossible_parameter_servers_are_refused(
         launcher_of(tmp_path, text, **options)
 
 
+def test_module_that_is_not_sent_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.py").touch()
+    (tmp_path / "scripts").mkdir()
+    launcher_of(tmp_path / "scripts", "import mine")
+    assert "`orchestrator run -- python -m scripts.train`" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("launcher", "nodes", "words"),
     [

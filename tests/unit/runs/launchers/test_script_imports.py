@@ -29,6 +29,11 @@ def needed(directory: Path, argv: list[str], **files: str) -> script_imports.Nee
         ("def main():\n    import torch\n    torch.distributed.barrier()", "torchrun"),
         (DDP, "torchrun"),
         ("import lightning as L", "torchrun"),
+        ("from transformers import Trainer, TrainingArguments", "torchrun"),
+        ("import transformers\ntransformers.Seq2SeqTrainer()", "torchrun"),
+        ("from trl import SFTTrainer", "torchrun"),
+        ("from accelerate import Accelerator", "torchrun"),
+        ("from transformers import AutoModel", "plain"),
         ("from ray.train.torch import TorchTrainer\nimport torch.distributed", "ray"),
         ("from mpi4py import MPI", "mpirun"),
         ("import tensorflow as tf\ns = tf.distribute.MultiWorkerMirroredStrategy()", "tensorflow"),
@@ -65,6 +70,71 @@ def test_module_of_the_current_directory_is_read(tmp_path: Path, monkeypatch: py
     (tmp_path / "train.py").write_text("import torch.distributed")
     monkeypatch.chdir(tmp_path)
     assert script_imports.needed(script.gather(["python", "-m", "train"])).launcher == "torchrun"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from .comm import world",
+        "from . import comm",
+        "from .comm import *",
+        "from .parts import loop",
+        "from .. import outside\nfrom ... import far\nfrom .comm import world",
+    ],
+)
+def test_relative_imports_of_a_package_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    files = {"train": text, "comm": "from mpi4py import MPI", "parts/__init__": "", "parts/loop": "from .. import comm"}
+    for name, content in files.items():
+        (tmp_path / "pkg" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "pkg" / f"{name}.py").write_text(content)
+    monkeypatch.chdir(tmp_path)
+    assert script_imports.needed(script.gather(["python", "-m", "pkg.train"])) == ("mpirun", "mpi4py", False)
+
+
+def test_relative_import_is_not_taken_for_a_package_of_that_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "train.py").write_text("from .ray import trace")
+    monkeypatch.chdir(tmp_path)
+    assert script_imports.needed(script.gather(["python", "-m", "pkg.train"])).launcher == "plain"
+
+
+@pytest.mark.parametrize("module", ["mpi4py", "mpi4py.futures"])
+def test_mpi4py_as_a_module_needs_mpirun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    (tmp_path / "solo.py").write_text("import numpy")
+    monkeypatch.chdir(tmp_path)
+    source = script.gather(["python", "-m", module, "solo.py"])
+    assert script_imports.needed(source) == ("mpirun", "mpi4py", False)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    for name in ("mine/__init__.py", "helpers.py", "scripts/near.py", "json/__init__.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("from mine.model import net", "train.py imports mine of {0}, but only {0}/scripts is sent"),
+        ("import near, helpers", "use `orchestrator run -- python -m scripts.train` in {0}"),
+        ("import numpy, json, scripts, near.mine", ""),
+    ],
+)
+def test_module_above_the_directory_of_the_script_is_named(repository: Path, text: str, advice: str) -> None:
+    (repository / "scripts" / "train.py").write_text(text)
+    source = script.gather(["python", str(repository / "scripts" / "train.py"), "-m", "5"])
+    assert advice.format(repository) in script_imports.unsent(source)
+    assert bool(script_imports.unsent(source)) == bool(advice)
+
+
+def test_modules_of_the_current_directory_are_sent(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (repository / "scripts" / "train.py").write_text("import mine")
+    monkeypatch.chdir(repository)
+    assert script_imports.unsent(script.gather(["python", "-m", "scripts.train"])) == ""
 
 
 def test_program_of_another_language_may_start_anything(tmp_path: Path) -> None:
