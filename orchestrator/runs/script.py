@@ -29,7 +29,7 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
             return Path.cwd(), list(argv)
         path = Path(argument)
         if _is_file(path) and (position or "/" in argument or not shutil.which(argument)):
-            inside = path.name if position else f"./{path.name}"
+            inside = path.name if position and not path.name.startswith("-") else f"./{path.name}"
             if not position and not os.access(path, os.X_OK):
                 how = f"orchestrator run -- python {argument}" if path.suffix == ".py" else f"chmod +x {argument}"
                 raise ConfigError([f"run: {argument}: is not executable: `{how}`"])

@@ -31,6 +31,11 @@ def test_script_elsewhere_is_named_without_its_directory(project: Path) -> None:
     assert script.locate(["python", "model/net.py", "-v"]) == (project / "model", ["python", "net.py", "-v"])
 
 
+def test_script_whose_name_is_like_an_option_is_no_option(project: Path) -> None:
+    (project / "-m.py").touch()
+    assert script.locate(["python", "./-m.py"]) == (project, ["python", "./-m.py"])
+
+
 def test_local_program_runs_in_its_directory(project: Path) -> None:
     (project / "go").touch(mode=0o755)
     assert script.locate(["./go", "fast"]) == (project, ["./go", "fast"])
