@@ -93,7 +93,8 @@ def test_file_arrives_complete_and_only_the_last_piece_is_resent(both: tuple[Cop
     write(source / "data", content)
     copied = through(copier, *paths(copier, source / "data", target / "copy"), cuts=tuple(CUTS))
     assert contents(target) == {"copy": (0o640, content)}
-    assert SIZE <= copied.sent <= SIZE + len(CUTS) * WINDOW
+    # Of the piece in which an upload was cut, bytes may have arrived that were not counted as sent.
+    assert SIZE - len(CUTS) * partial_files.PIECE <= copied.sent <= SIZE + len(CUTS) * WINDOW
     assert (target / "copy").stat().st_mtime_ns == (source / "data").stat().st_mtime_ns
     again = through(copier, *paths(copier, source / "data", target / "copy"))
     assert (again.sent, again.same) == (0, 1)
