@@ -178,7 +178,7 @@ def test_nonfinite_weights_are_not_written(tmp_path: Path, capsys: pytest.Captur
     assert "no checkpoint written: some weights are not finite" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut", "ranks", "world"])
+@pytest.mark.parametrize("damage", ["missing", "cut", "ranks", "truncated", "world"])
 def test_unusable_checkpoint_is_named_with_the_reason(tmp_path: Path, damage: str) -> None:
     trainer = build_trainer()
     trainer.epoch, trainer.step = 1, 2
@@ -187,6 +187,8 @@ def test_unusable_checkpoint_is_named_with_the_reason(tmp_path: Path, damage: st
     data = point / "state.data-00000-of-00001"
     if damage == "cut":
         data.write_bytes(data.read_bytes()[:100])
+    elif damage == "truncated":
+        (point / "ranks.npz").write_bytes((point / "ranks.npz").read_bytes()[:20])
     elif damage == "world":
         text = (point / "checkpoint.json").read_text()
         Checkpoint.model_validate_json(text).model_copy(update={"world": 2}).write(point / "checkpoint.json")

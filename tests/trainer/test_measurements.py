@@ -26,3 +26,4 @@ def test_value_is_measured_once_for_the_same_ranks(tmp_path: Path, monkeypatch: 
     assert [value(), value()] == [2.0, 2.0]
     monkeypatch.setattr(cpu_model, "CPUINFO", tmp_path / "another")
     assert [value(), value()] == [3.0, 3.0]
+    assert measurements.measured_together("test", tmp_path / "missing", 2, measure) == 4.0  # cannot be stored

@@ -56,7 +56,7 @@ def resume(
     run = control.plan(cluster, launch, old.kind, control.check_nodes(state_dir, cluster, digest, launch))
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         _upload_again(head, settings, config.train.data, old, cluster.name)
-        resolved = resolved.model_copy(update={"run": run.id})
+        resolved = resolved.model_copy(update={"run": run.id, "threads": run.threads})
         checksums.keep_same(state_dir, old, run)
         return trainer.start(state_dir, cluster, head, run, "train", resolved, environment)
 

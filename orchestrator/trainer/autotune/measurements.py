@@ -41,10 +41,10 @@ class Entry:
         return None
 
     def write(self, value: object) -> None:
-        """Store a value for all users of the node."""
+        """Store a value for all users of the node; it is measured again if that fails (a full disk, another owner)."""
         from orchestrator.schema.atomic_write import replaced  # noqa: PLC0415  its package imports pydantic
 
-        with replaced(self.path, 0o644) as file:
+        with suppress(OSError), replaced(self.path, 0o644) as file:
             file.write(json.dumps({"depends": self._depends, "value": value}).encode() + b"\n")
 
 

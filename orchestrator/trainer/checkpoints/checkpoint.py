@@ -19,6 +19,7 @@ import os
 import shutil
 import sys
 import time
+import zipfile
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,8 @@ from orchestrator.trainer.stop_conditions import StopControl
 STATE_FILE, RANKS_FILE, CHECKPOINT_FILE = "state", "ranks.npz", "checkpoint.json"
 AUTO_KEYS = ("precision", "compression", "convolutions")  # choices for "auto" or None that a resumed run keeps
 Arrays = dict[str, np.ndarray]
+# What reading a missing, truncated or damaged checkpoint raises.
+UNUSABLE = (OSError, LookupError, ValueError, EOFError, zipfile.BadZipFile, AssertionError, tf.errors.OpError)
 
 
 class CheckpointManager:
@@ -115,10 +118,10 @@ class CheckpointManager:
         try:
             point = Checkpoint.model_validate_json((source / CHECKPOINT_FILE).read_text())
             epoch_progress = self._restore(source, point)
-        except (OSError, LookupError, ValueError, AssertionError, tf.errors.OpError) as error:
+            if hvd.rank() == 0:
+                self._link_from(source)
+        except UNUSABLE as error:
             sys.exit(f"the checkpoint {source} cannot be used: {error}")
-        if hvd.rank() == 0:
-            self._link_from(source)
         self.trainer.resumable = True
         return point, epoch_progress
 

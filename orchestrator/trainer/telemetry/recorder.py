@@ -187,6 +187,7 @@ class Recorder:
             self._snapshot.write(prometheus_client.generate_latest(self._registry))
         except OSError as error:
             print(f"rank {self.plan.rank} exports no metrics: {self._snapshot.path}: {error.strerror}", file=sys.stderr)
+            self._snapshot.remove()
             self._snapshot = None
 
     def _metric(self, metric: Metric, **labels: str) -> Any:

@@ -41,12 +41,13 @@ class Snapshot:
             self._next.replace(self.path)
         except OSError:
             os.close(new)
+            self._next.unlink(missing_ok=True)
             raise
         self._release()
         self._descriptor = new
 
     def remove(self) -> None:
-        """Remove the file, when the rank ends well."""
+        """Remove the file, when the rank ends well or exports nothing any more."""
         if self._descriptor is not None:
             self.path.unlink(missing_ok=True)
         self._release()

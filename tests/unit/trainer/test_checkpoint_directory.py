@@ -71,3 +71,11 @@ def test_evaluation_is_added_to_a_replaced_checkpoint(written: Storage) -> None:
     index = checkpoints_directory.read(written.directory)
     assert (len(index.entries), index.entries[0].top1, index.best) == (1, 0.9, index.entries[0].name)
     assert named(written.directory) == ["second"]
+
+
+def test_checkpoint_at_the_end_of_an_epoch_stays_among_later_ones(written: Storage) -> None:
+    for step in (12, 14, 16):
+        written.add(entry(f"epoch-0002-step-{step}", step).model_copy(update={"whole": False}), filled(f"at {step}"))
+    assert named(written.directory) == ["first", "at 14", "at 16"]
+    written.add(entry("epoch-0002", 20), filled("second"))
+    assert named(written.directory) == ["at 16", "second"]

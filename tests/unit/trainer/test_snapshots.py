@@ -1,11 +1,14 @@
 """Snapshots in shared memory, with real processes and locks."""
 
+import errno
 import os
 import signal
 import stat
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from orchestrator.trainer.telemetry import snapshots
 from orchestrator.trainer.telemetry.snapshots import Snapshot
@@ -97,3 +100,18 @@ def test_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "run.0.prom").symlink_to(tmp_path / "secret")
     assert list(snapshots.live(tmp_path)) == []
     assert (tmp_path / "secret").exists()
+
+
+def test_failed_write_leaves_no_unfinished_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object, **options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    snapshot = Snapshot(tmp_path, "run", 0)
+    snapshot.write(b"first\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", full)
+        with pytest.raises(OSError, match="No space"):
+            snapshot.write(b"second\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["run.0.prom"]
+    snapshot.remove()
+    assert list(tmp_path.iterdir()) == []
