@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
+from pathlib import Path
 
 from python_terraform import IsFlagged
 
@@ -17,10 +19,10 @@ def has_root(provider: str) -> bool:
 
 def is_current(state_dir: StateDir, provider: str) -> bool:
     """Tell whether the last apply used this version's root: another may replace nodes with the same variables."""
+    files = _files(provider)
     try:
-        return all(
-            (state_dir.terraform / name).read_bytes() == text.encode() for name, text in _files(provider).items()
-        )
+        same = all((state_dir.terraform / name).read_bytes() == text.encode() for name, text in files.items())
+        return same and not _former(state_dir, files)
     except (OSError, ValueError):
         return False
 
@@ -32,11 +34,20 @@ def initialise(state_dir: StateDir, provider: str) -> None:
     done = command.root(state_dir, provider) / ".terraform" / "initialised"
     if done.is_file() and done.read_bytes() == stamp.encode():
         return
+    for path in _former(state_dir, files):
+        path.unlink()
     for name, text in files.items():
         state.replace(state_dir.terraform / name, text)
     # An older root may have locked another version. Of the same version, init accepts only the locked checksums.
     command.run(state_dir, provider, "init", input=False, upgrade=IsFlagged)
     state.replace(done, stamp)
+
+
+def _former(state_dir: StateDir, files: Mapping[str, str]) -> list[Path]:
+    """Return the files of another version of the root, which would declare resources a second time."""
+    directories = {Path(name).parent for name in files}
+    copied = [path for directory in directories for path in (state_dir.terraform / directory).glob("*.tf")]
+    return [path for path in copied if str(path.relative_to(state_dir.terraform)) not in files]
 
 
 def _files(provider: str) -> dict[str, str]:

@@ -70,7 +70,11 @@ def test_newer_root_replaces_the_older_one_and_is_initialised(stand_in: StandIn,
     older = state.for_cluster("demo").terraform / "local"
     newest = (older / "main.tf").read_text()
     (older / "main.tf").write_text("# of an older version")
+    (older / "former.tf").write_text("# resources that are now in another file")
     (older / ".terraform" / "initialised").write_text("digest of an older version")
+    assert not terraform.is_current(state.for_cluster("demo"), "local")
     terraform.apply(state.for_cluster("demo"), "local", {}, [], print)
     assert (older / "main.tf").read_text() == newest
+    assert not (older / "former.tf").exists()
+    assert terraform.is_current(state.for_cluster("demo"), "local")
     assert log.read_text().split().count("init") == 2
