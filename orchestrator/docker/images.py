@@ -1,5 +1,6 @@
 """Images of the Docker Engine: look for one, pull, import, build and export it."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any
 
@@ -104,7 +105,7 @@ def export(engine: Engine, tag: str) -> Iterator[bytes]:
 
     The archive is unpacked once; that of `docker save` is first written to disk and then unpacked from there.
     """
-    name = f"orchestrator-export-{tag.partition(':')[2]}"
+    name = f"orchestrator-export-{os.getuid()}-{tag.partition(':')[2]}"  # other users of the engine may export it too
     cluster_resources.remove(engine, "container", name)  # left by a killed command
     with asking("export an image", "create", tag):
         container = engine.client.api.create_container(tag, ["true"], name=name)

@@ -13,8 +13,10 @@ from orchestrator.gpu_compatibility import Pairing
 from orchestrator.lifecycle import fetch_before_removal, plan, prices
 from orchestrator.lifecycle.deploy_steps import NodeSteps
 from orchestrator.monitoring import grafana_password
-from orchestrator.providers import Provider, Resource
+from orchestrator.providers import Provider, Resource, trainer_image
 from orchestrator.runs import control
+from orchestrator.schema import bounded_files
+from orchestrator.schema.bounded_files import Unreadable
 from orchestrator.services import jupyter
 from orchestrator.state import Record, StateDir
 
@@ -43,7 +45,7 @@ def deploy(config: Config) -> Deployment:
         record = _draft(state_dir, config, provider, pairing)
         before = state.read(state_dir) or record
         unmanaged = provider.unmanaged(state_dir, before)
-        _spare_runs(state_dir, before, record.variables)
+        _spare_runs(state_dir, before, record)
         fetch_before_removal.before_new_head(state_dir, before, record.variables)
         state.write(state_dir, record)  # before anything is made
         with jupyter.provision_password(state_dir, config), _keeping(provider, record):
@@ -74,7 +76,7 @@ def _draft(state_dir: StateDir, config: Config, provider: Provider, pairing: Pai
     return record.model_copy(update={"variables": plan.variables(state_dir, config, provider, before)})
 
 
-def _spare_runs(state_dir: StateDir, record: Record, variables: Mapping[str, Any]) -> None:
+def _spare_runs(state_dir: StateDir, before: Record, record: Record) -> None:
     """Refuse a deploy that would change nodes under a run. No run is active if the head does not answer.
 
     Lost nodes are replaced all the same: a run on them has failed.
@@ -82,8 +84,10 @@ def _spare_runs(state_dir: StateDir, record: Record, variables: Mapping[str, Any
     Raises:
         StateError: A run is under way.
     """
-    cluster = record.cluster
-    if cluster is None or not record.configured or _unchanged(state_dir, record, variables):
+    cluster = before.cluster
+    if cluster is None or not before.configured:
+        return
+    if _unchanged(state_dir, before, record.variables) and _keeps_trainer(state_dir, cluster, record):
         return
     with suppress(NodesFailed), control.head_session(state_dir, cluster) as head:
         health.require_free(control.active(head), cluster)
@@ -97,6 +101,23 @@ def _unchanged(state_dir: StateDir, record: Record, variables: Mapping[str, Any]
     provider = record.config["provider"]
     same_root = not terraform.has_root(provider) or terraform.is_current(state_dir, provider)
     return same_root and record.is_applied and _of_nodes(variables) == _of_nodes(record.variables)
+
+
+def _keeps_trainer(state_dir: StateDir, cluster: Cluster, record: Record) -> bool:
+    """Return whether the nodes have the trainer's image of ``record``, or none: another would restart the trainer.
+
+    The image is compared with that of the last deploy, since another version makes another from the same configuration.
+    """
+    return (
+        cluster.trainer != "container" or _configured_image(state_dir) == trainer_image.trainer(record)["trainer_image"]
+    )
+
+
+def _configured_image(state_dir: StateDir) -> str | None:
+    """Return the trainer's image that Ansible last brought to the nodes; None if that is unknown."""
+    with suppress(FileNotFoundError, Unreadable, LookupError, TypeError):
+        return str(bounded_files.read_json(state_dir.ansible / "inventory.json")["all"]["vars"]["trainer_image"])
+    return None
 
 
 def _of_nodes(variables: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 import io
 import tarfile
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,21 +87,22 @@ def _fetched(directory: Path) -> list[tuple[str, Path]]:
     files = [(name, directory / name) for name in names if name not in (run_archive.SUMS, checksums.FILE)]
     series = sorted((directory / run_archive.SERIES).glob("*.csv"))
     files += [(f"{run_archive.SERIES}{path.name}", path) for path in series]
-    return [
-        (name, path)
-        for name, path in [*files, (exported_run.OUTPUT, directory / exported_run.OUTPUT)]
-        if _fits(name, path)
-    ]
+    return list(_fitting([*files, (exported_run.OUTPUT, directory / exported_run.OUTPUT)]))
 
 
-def _fits(name: str, path: Path) -> bool:
-    """Tell whether a file exists, and is not too large for an archive."""
-    tree, slash, _ = name.partition("/")
-    most = run_archive.LIMITS[tree + slash]
-    fits = path.is_file() and path.stat().st_size <= most
-    if path.is_file() and not fits:
-        progress.note(f"left out: {name} has more than {most >> 20} MiB")
-    return fits
+def _fitting(files: Iterable[tuple[str, Path]]) -> Iterator[tuple[str, Path]]:
+    """Yield the files that exist, as long as the sum of their tree is not too large for an archive."""
+    used = Counter[str]()
+    for name, path in files:
+        if not path.is_file():
+            continue
+        tree = "".join(name.partition("/")[:2])
+        size, most = path.stat().st_size, run_archive.LIMITS[tree]
+        if used[tree] + size > most:
+            progress.note(f"left out: {name}: an archive has at most {most >> 20} MiB of {tree}")
+            continue
+        used[tree] += size
+        yield name, path
 
 
 def _code(path: Path) -> tuple[dict[str, bytes], frozenset[str]]:

@@ -10,13 +10,14 @@ from orchestrator.config import LEAST_CPUS, Config, stored
 from orchestrator.docker import build, cluster_resources, context
 from orchestrator.docker.cluster_resources import Holding
 from orchestrator.docker.engine import Engine
-from orchestrator.errors import PreflightError, command, gather
+from orchestrator.errors import PreflightError, gather
 from orchestrator.providers import Resource, provisioning
 from orchestrator.providers.local import capacity, cgroups, grafana
 from orchestrator.providers.provisioning import OnLine, provision, unmanaged
+from orchestrator.providers.trainer_image import trainer_digest
 from orchestrator.state import Record, StateDir
 
-__all__ = ["provision", "unmanaged"]
+__all__ = ["provision", "trainer_digest", "unmanaged"]
 
 IMAGE = "node"
 SUBNETS = [IPv4Network((0x0AC90000 + (n << 8), 24)) for n in range(256)]  # 10.201.0.0/24 to 10.201.255.0/24
@@ -31,7 +32,7 @@ def preflight(config: Config, record: Record | None) -> None:
     remedy = "install Docker's command line client: https://docs.docker.com/engine/install"
     gather(
         lambda: process.require("docker", remedy),
-        lambda: _require_free_name(docker, config.name, deployment),
+        lambda: _require_free_name(docker, config, deployment),
         lambda: capacity.require_room(docker, config),
         lambda: _require_inotify(docker, config),
         lambda: _require_free_subnet(docker, config.local.subnet, deployment),
@@ -44,14 +45,9 @@ def default_allow_from(config: Config, record: Record | None) -> list[str]:
     return []
 
 
-def _require_free_name(docker: Engine, name: str, deployment: str) -> None:
-    resources = [r for r in cluster_resources.owned(docker) if r.cluster == name and r.id != deployment]
-    if resources:
-        listed = ", ".join(f"{resource.kind} {resource.name}" for resource in resources)
-        raise PreflightError(
-            f"this Docker Engine has a cluster {name!r} of another state directory: {listed}",
-            f"choose another name with --cluster; if it is yours, {command('teardown --orphans', name)} removes it",
-        )
+def _require_free_name(docker: Engine, config: Config, deployment: str) -> None:
+    others = [r for r in cluster_resources.owned(docker) if r.cluster == config.name and r.id != deployment]
+    provisioning.require_free_name(config, "this Docker Engine", [f"{other.kind} {other.name}" for other in others])
 
 
 def _nodes_of_others(docker: Engine, config: Config) -> list[Holding]:
@@ -130,11 +126,6 @@ def prepare(record: Record, state_dir: StateDir) -> None:
 def priced(config: Config) -> dict[str, int]:
     """Return nothing: local nodes have no price."""
     return {}
-
-
-def trainer_digest(record: Record) -> str:
-    """Return the digest of the trainer that the nodes must have."""
-    return context.digest(context.variant(stored(record.config)))
 
 
 def free_subnet(name: str, taken: list[IPv4Network]) -> IPv4Network:

@@ -1,6 +1,7 @@
 """Archives of images for nodes without Docker."""
 
 import json
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +29,7 @@ def saving(engine: Connect) -> Saving:
         answers: Answers = {
             "/containers/create": (201, [{"Id": "made"}]) if documents else (404, [{"message": "No such image"}]),
             "/containers/made/export": (200, list(documents)),
-            f"/containers/orchestrator-export-{TAG.partition(':')[2]}/json": (404, [{"message": "none"}]),
+            f"/containers/orchestrator-export-{os.getuid()}-{TAG.partition(':')[2]}/json": (404, [{"message": "none"}]),
         }
         return engine(answers)
 

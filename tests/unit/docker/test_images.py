@@ -1,8 +1,12 @@
 """Images pulled and built by a simulated engine."""
 
 import io
+import os
 
-from orchestrator.docker import images
+import pytest
+
+from orchestrator.docker import cluster_resources, images
+from orchestrator.docker.engine import Engine
 from tests.stand_ins.docker_stand_in import STALLS
 from tests.unit.conftest import Connect
 
@@ -37,3 +41,17 @@ def test_successful_pull_gives_no_reason(engine: Connect) -> None:
     docker = engine({"/images/create": (200, [{"status": "Pulling"}, {"status": "Pulled"}])})
     assert images.pull(docker, IMAGE, messages.append, 5) == ""
     assert messages == ["Pulling", "Pulled"]
+
+
+def test_users_of_one_engine_keep_each_others_export(engine: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    removed: list[str] = []
+
+    def remove(engine: Engine, kind: str, key: str) -> None:
+        removed.append(key)
+
+    monkeypatch.setattr(cluster_resources, "remove", remove)
+    docker = engine({"/containers/create": (201, [{"Id": "made"}]), "/containers/made/export": (200, ["whole"])})
+    for user in (1000, 1001):
+        monkeypatch.setattr(os, "getuid", lambda user=user: user)
+        assert list(images.export(docker, "orchestrator-trainer:0123456789ab"))
+    assert removed == [f"orchestrator-export-{user}-0123456789ab" for user in (1000, 1000, 1001, 1001)]

@@ -176,6 +176,19 @@ def test_any_results_of_a_script_are_exported_as_they_are(
     assert exported_run.load(state_dir.runs / run.id).output == numbers
 
 
+def test_series_that_exceed_their_tree_are_left_out(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state_dir, run = cases.trained()
+    for name in ("load.csv", "memory.csv", "network.csv"):
+        (state_dir.runs / run.id / "metrics" / name).write_bytes(bytes(700 << 10))
+    (state_dir.runs / run.id / "metrics" / "network.csv").write_text("time,value\n1,1\n")
+    monkeypatch.setitem(run_archive.LIMITS, run_archive.SERIES, 1 << 20)
+    finished = cli("export", "-o", "run.tar.gz")
+    assert finished.returncode == 0, finished.stderr
+    assert "left out: metrics/memory.csv: an archive has at most 1 MiB of metrics/" in finished.stderr
+    series = [name for name in members(tmp_path / "run.tar.gz") if name.startswith("metrics/")]
+    assert sorted(series) == ["metrics/load.csv", "metrics/network.csv", "metrics/up.csv"]
+
+
 def test_repeat_command_of_training_has_its_test_samples() -> None:
     state_dir, run = cases.trained()
     old = exported_run.load(state_dir.runs / run.id)
