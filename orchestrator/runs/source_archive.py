@@ -45,5 +45,7 @@ def keep(state_dir: StateDir, run: Run, content: bytes | None) -> None:
     """Write a copy from :func:`packed` to the directory of ``run``."""
     if content is not None:
         path: Path = state_dir.runs / run.id / FILE
-        with usable(path), replaced(path, 0o600) as file:
-            file.write(content)
+        with usable(path):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with replaced(path, 0o600) as file:
+                file.write(content)

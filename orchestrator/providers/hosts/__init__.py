@@ -31,8 +31,9 @@ def preflight(config: Config, record: Record | None) -> None:
     good = [host.name for host, problems in zip(surveyed, by_host, strict=True) if not problems]
     enough = surveyed[0].name in good and len(good) >= (config.min_nodes or config.nodes)
     problems = [] if enough else [problem for host_problems in by_host for problem in host_problems]
+    changes = selection.refused_changes(config, record, surveyed[0]) if record else []
     gather(
-        *(partial(_throw, p) for p in [*preflight_checks.conflicts(surveyed), *problems]),
+        *(partial(_throw, p) for p in [*preflight_checks.conflicts(surveyed), *problems, *changes]),
         lambda: host_facts.account_id(surveyed),
     )
 
@@ -123,6 +124,8 @@ def _enough(record: Record, host_set: HostSet, missing: Mapping[str, str], remed
 def destroy(state_dir: StateDir, record: Record, on_line: OnLine) -> None:
     """Undo the work of Ansible and of :func:`provision`. The receipt lists what remains.
 
+    What remains is no cluster any more: a deploy may then choose another head, storage or trainer.
+
     Args:
         state_dir: State directory of the cluster.
         record: Record of the deployment.
@@ -133,6 +136,7 @@ def destroy(state_dir: StateDir, record: Record, on_line: OnLine) -> None:
         adoption.release(
             state_dir, record.id, host_set, adoption.marked_machines(host_set.everyone, record.id), on_line
         )
+        state.write(state_dir, record.model_copy(update={"cluster": None}))
 
 
 def list_resources(record: Record) -> list[Resource]:

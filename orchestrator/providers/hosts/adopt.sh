@@ -53,7 +53,8 @@ END
 
 if [ -z "$entry" ]; then
   if [ -z "$uid" ]; then
-    echo "account $account does not exist, and Ansible needs it to remove the configuration" >&2
+    echo "account $account does not exist, and Ansible needs it to remove the configuration:" \
+      "\`sudo useradd --system --create-home --shell /bin/bash $account\` on this machine creates it" >&2
     exit 1
   fi
   getent group $account > /dev/null || groupadd --system --gid "$gid" $account

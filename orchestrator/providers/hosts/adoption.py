@@ -23,6 +23,7 @@ from orchestrator.state import StateDir
 
 SCRIPT_SECONDS = 120.0
 LOGIN_SECONDS = 20.0  # a host that was just adopted answers at once
+MARK = "/etc/orchestrator/deployment"  # written by adopt.sh
 OnLine = Callable[[str], None]
 
 
@@ -123,7 +124,7 @@ def adopt(name: str, deployment: str, host_set: HostSet, machines: Sequence[Mach
 def release(
     state_dir: StateDir, deployment: str, host_set: HostSet, nodes: Mapping[Machine, bool], on_line: OnLine
 ) -> None:
-    """Restore nodes to their state before the deploy. Failures are printed as notes.
+    """Restore nodes to their state before the deploy. Failures are printed as notes, and leave the node marked.
 
     Args:
         state_dir: State directory of the cluster.
@@ -134,12 +135,32 @@ def release(
     """
     machines = [machine for machine, answers in nodes.items() if answers]
     reasons = {machine.name: "it does not answer" for machine, answers in nodes.items() if not answers}
-    if machines:
-        with log_errors("removing the configuration"), _temporary_state_dir(state_dir) as temporary:
-            _unconfigure(temporary, deployment, host_set, machines, on_line)
-        reasons |= _on_every_machine(machines, lambda m: _as_root(m, "release.sh", id=deployment))
-    for name, reason in reasons.items():
+    left = _release(state_dir, deployment, host_set, machines, on_line) if machines else {}
+    for name, reason in (reasons | left).items():
         progress.note(f"{name} still has what the deploy installed: {reason}")
+    if left:
+        progress.note(
+            f"the same command tries again: it needs sudo, and an sshd that lets {ACCOUNT} in by a key (AllowUsers, "
+            f"AllowGroups); `sudo rm {MARK}` on a host gives up what is left there"
+        )
+
+
+def _release(
+    state_dir: StateDir, deployment: str, host_set: HostSet, machines: Sequence[Machine], on_line: OnLine
+) -> dict[str, str]:
+    """Remove configuration, account and mark of machines. Return the reasons of those that keep them."""
+    configured = {machine.name: "removing its configuration failed" for machine in machines}
+    with log_errors("removing the configuration"), _temporary_state_dir(state_dir) as temporary:
+        try:
+            _unconfigure(temporary, deployment, host_set, machines, on_line)
+            configured = {}
+        except NodesFailed as failed:
+            configured = failed.reasons
+            raise
+    kept = _on_every_machine(
+        machines, lambda m: _as_root(m, "release.sh", id=deployment, configured="yes" * (m.name in configured))
+    )
+    return {name: configured.get(name, reason) for name, reason in kept.items()}
 
 
 @contextmanager
@@ -173,19 +194,29 @@ def _unconfigure(
         CommandFailed: Ansible failed.
     """
     refused = adopt(temporary.name, deployment, host_set, machines, key_pair.public_half(temporary.key))
-    adopted = [machine for machine in machines if machine.name not in refused]
-    headless = not any(machine.role == "head" for machine in adopted)
-    if adopted:
-        first, *others = sorted(adopted, key=lambda machine: machine.role)
-        cluster = cluster_of(temporary.name, host_set, [first.model_copy(update={"role": "head"}), *others])
-        pinned = hostkeys.pin(temporary, cluster, {}, LOGIN_SECONDS)
-        # Jupyter and monitoring may be there: remove both in any case.
-        full_inventory = inventory(
-            cluster, temporary.key, temporary.known_hosts, pinned, {"jupyter": True, "monitoring": True}
-        )
-        groups = full_inventory["all"]["children"]
-        if headless:  # nothing that only a head has is to be removed
-            groups |= {"head": {"hosts": {}}, "workers": {"hosts": {name: {} for name in cluster.nodes}}}
-        runner.remove(temporary, full_inventory, on_line)
+    while adopted := [machine for machine in machines if machine.name not in refused]:
+        try:
+            _run_removal(temporary, host_set, adopted, on_line)
+            break
+        except NodesFailed as failed:
+            if failed.reasons.keys().isdisjoint(machine.name for machine in adopted):
+                raise
+            refused |= failed.reasons  # again for the others: Ansible stops early if all hosts of a play fail
     if refused:
         raise NodesFailed("their configuration stays", refused)
+
+
+def _run_removal(temporary: StateDir, host_set: HostSet, machines: Sequence[Machine], on_line: OnLine) -> None:
+    """Let Ansible undo its work on machines that were adopted. Raises NodesFailed or CommandFailed."""
+    headless = not any(machine.role == "head" for machine in machines)
+    first, *others = sorted(machines, key=lambda machine: machine.role)
+    cluster = cluster_of(temporary.name, host_set, [first.model_copy(update={"role": "head"}), *others])
+    pinned = hostkeys.pin(temporary, cluster, {}, LOGIN_SECONDS)
+    # Jupyter and monitoring may be there: remove both in any case.
+    full_inventory = inventory(
+        cluster, temporary.key, temporary.known_hosts, pinned, {"jupyter": True, "monitoring": True}
+    )
+    groups = full_inventory["all"]["children"]
+    if headless:  # nothing that only a head has is to be removed
+        groups |= {"head": {"hosts": {}}, "workers": {"hosts": {name: {} for name in cluster.nodes}}}
+    runner.remove(temporary, full_inventory, on_line)

@@ -22,7 +22,8 @@ class Facts(BaseModel):
     """Output of survey.sh. ``account`` is the entry of ACCOUNT in /etc/passwd; ``mark_*`` is from a deploy's mark.
 
     ``gpu`` is the model of the host's GPUs, ``sudo`` is "yes" or the reason why sudo does not work, ``shared`` is the
-    number of entries in /shared (None if it does not exist), ``shared_kept`` is "yes" if a teardown kept files in it.
+    number of entries in /shared (None if it does not exist), ``shared_kept`` is "yes" if a teardown kept files in it;
+    ``shared_cluster`` and ``shared_id`` are the cluster and the deployment that use it, if it is mounted.
     """
 
     system: str
@@ -45,6 +46,8 @@ class Facts(BaseModel):
     mark_account: str = ""
     shared: int | None = None
     shared_kept: str = ""
+    shared_cluster: str = ""
+    shared_id: str = ""
     trainer: str = ""
 
     @field_validator("connection", "addresses", "ids", mode="before")

@@ -123,6 +123,14 @@ def _content(host: SurveyedHost, facts: Facts, config: Config, deployment: str) 
             "its /shared is not empty",
             "move its contents away; or set hosts.storage: mounted if every host has the same /shared",
         )
+    # If the host is a node of that deployment, _mark reports it.
+    if config.hosts.storage == "mounted" and facts.shared_id not in ("", deployment, facts.mark_id):
+        name = facts.shared_cluster
+        yield (
+            f"its /shared is in use by cluster {name!r} (deployment {facts.shared_id}), whose teardown empties it",
+            f"mount another directory there, or {command('teardown', name)} first; if that cluster is gone, "
+            "there: `sudo rm /shared/.orchestrator-deployment`",
+        )
     if config.hosts.trainer == "installed" and not facts.trainer:
         yield "it has no /opt/orchestrator/bin/python", "leave hosts.trainer out: then it is installed"
 

@@ -1,5 +1,5 @@
 # Undoes adopt.sh on this machine. Runs as root, and changes nothing if repeated or if the machine was not adopted.
-# Variables: id (of the deployment).
+# Variables: id (of the deployment), configured (not empty if the work of Ansible could not be undone).
 set -eu
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 account=orchestrator
@@ -51,6 +51,11 @@ restore_shared() {
 }
 
 if [ ! -e $mark ] || [ "$(marked id)" != "$id" ]; then exit 0; fi
+# Without mark and account no later teardown would find this machine. Ansible may also never have come here.
+if [ -n "$configured" ] && { [ -e /var/lib/orchestrator ] || grep -qs 'ORCHESTRATOR BLOCK' /etc/hosts; }; then
+  echo "its configuration could not be removed" >&2
+  exit 1
+fi
 if getent passwd $account > /dev/null; then
   remove_key
   if [ "$(marked account)" = made ]; then remove_account; fi

@@ -5,8 +5,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from orchestrator import state
+from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.errors import StateError
+from orchestrator.errors import PreflightError, StateError, command
 from orchestrator.providers.hosts import adoption, host_facts, preflight_checks
 from orchestrator.providers.hosts.adoption import HostSet, Machine
 from orchestrator.providers.hosts.host_facts import SurveyedHost
@@ -50,6 +51,46 @@ def select(config: Config, record: Record) -> HostSet:
         uid=uid,
         gid=gid,
     )
+
+
+def refused_changes(config: Config, record: Record, first: SurveyedHost) -> list[PreflightError]:
+    """Return the changes that would leave runs or files of the deployed cluster behind.
+
+    Args:
+        config: The configuration.
+        record: Record of the deployment.
+        first: The first host of the configuration.
+
+    Returns:
+        One error for each change.
+    """
+    cluster, removes = record.cluster, f"{command('teardown', config.name)} first"
+    if cluster is None:
+        return []
+    deployed = f"cluster {config.name!r} is deployed with"
+    errors = [
+        PreflightError(f"hosts.{key}: {new}, but {deployed} {old}", f"set hosts.{key}: {old} again, or {removes}")
+        for key in ("storage", "trainer")
+        if (new := getattr(config.hosts, key)) != (old := getattr(cluster, key))
+    ]
+    head = _head_login(record, cluster)
+    if _is_another(first, head, cluster):
+        what = f"hosts.addresses: the first is {first.login}, but {deployed} the head {head}, which has its runs"
+        errors.append(PreflightError(what, f"put {head} first again, or {removes}"))
+    return errors
+
+
+def _head_login(record: Record, cluster: Cluster) -> str:
+    head, host_set = cluster.nodes[cluster.head], last_hosts(record)
+    logins = {machine.id: str(machine.login) for machine in host_set.everyone} if host_set else {}
+    return logins.get(head.id, head.address)
+
+
+def _is_another(first: SurveyedHost, head: str, cluster: Cluster) -> bool:
+    """Return whether ``first`` is not the head, which is known by its id, or by its login if it was set up anew."""
+    if first.facts is None or first.facts.id == cluster.nodes[cluster.head].id:
+        return False
+    return str(first.login) != head or first.facts.id in {node.id for node in cluster.nodes.values()}
 
 
 def marked_hosts(config: Config) -> dict[Machine, str]:

@@ -38,5 +38,6 @@ if [ -d /shared ]; then
   # Number of entries, without notebooks, which a teardown keeps.
   fact shared "$(ls -A /shared 2> /dev/null | grep -vcxE 'lost[+]found|notebooks')"
   if [ -e /shared/.orchestrator-kept ]; then fact shared_kept yes; fi
+  sed -n 's/^cluster /fact shared_cluster /p; s/^id /fact shared_id /p' /shared/.orchestrator-deployment 2> /dev/null
 fi
 if [ -x /opt/orchestrator/bin/python ]; then fact trainer yes; fi

@@ -14,7 +14,8 @@ from orchestrator import state
 from orchestrator.config import Config
 from orchestrator.errors import NodesFailed, PreflightError
 from orchestrator.providers import hosts
-from orchestrator.providers.hosts import host_facts, login
+from orchestrator.providers.hosts import adoption, host_facts, login
+from orchestrator.providers.hosts.adoption import HostSet
 from orchestrator.ssh import Unreachable
 from orchestrator.state import Record
 from tests.unit.conftest import StandIn
@@ -75,6 +76,13 @@ def record(settings: Config, last: Record | None = None) -> Record:
         "hosts": hosts.variables(settings, before),
     }
     return before.model_copy(update={"config": settings.model_dump(mode="json"), "variables": variables})
+
+
+def deployed(settings: Config) -> Record:
+    """Return the record of a cluster that is deployed."""
+    drafted = record(settings)
+    host_set = HostSet.model_validate(drafted.variables["hosts"])
+    return drafted.model_copy(update={"cluster": adoption.cluster_of("demo", host_set, host_set.machines)})
 
 
 def marked(deployment: str = "1a2b3c4d", node: str = "demo-head") -> tuple[str, ...]:
@@ -155,6 +163,47 @@ def test_same_host_under_another_name_is_not_leaving(answer: Say) -> None:
     answer("10.0.0.10")
     before = record(config("10.0.0.10"))
     assert record(config("lab@10.0.0.10"), before).variables["hosts"]["leaving"] == []
+
+
+@pytest.mark.parametrize("addresses", [["10.0.0.11"], ["10.0.0.11", "10.0.0.10"], ["10.0.0.12", "10.0.0.10"]])
+def test_another_head_of_a_deployed_cluster_is_refused(answer: Say, addresses: list[str]) -> None:
+    for host in ("10.0.0.10", "10.0.0.11", "10.0.0.12"):
+        answer(host)
+    last = deployed(config("10.0.0.10", "10.0.0.11"))
+    with pytest.raises(
+        PreflightError, match=f"the first is {addresses[0]}, but .* the head 10.0.0.10, which"
+    ) as caught:
+        hosts.preflight(config(*addresses), last)
+    assert caught.value.hint == "put 10.0.0.10 first again, or `orchestrator teardown --cluster demo` first"
+    hosts.preflight(config(*addresses), last.model_copy(update={"cluster": None}))
+    hosts.preflight(config(*addresses), None)
+
+
+def test_head_is_known_by_its_id_or_else_by_its_login(answer: Say) -> None:
+    answer("10.0.0.10")
+    answer("10.0.0.11")
+    last = deployed(config("10.0.0.10", "10.0.0.11"))
+    answer("10.0.0.20", "id id-of-10.0.0.10")
+    hosts.preflight(config("lab@10.0.0.20", "10.0.0.11"), last)
+    answer("10.0.0.10", "id set-up-anew")
+    hosts.preflight(config("10.0.0.10", "10.0.0.11"), last)
+    answer("10.0.0.10", "id id-of-10.0.0.11")
+    answer("10.0.0.11", "id id-of-10.0.0.10")
+    with pytest.raises(PreflightError, match=r"the first is 10\.0\.0\.10, but .* the head 10\.0\.0\.10"):
+        hosts.preflight(config("10.0.0.10", "10.0.0.11"), last)
+
+
+@pytest.mark.parametrize(("key", "old", "new"), [("storage", "nfs", "mounted"), ("trainer", "container", "installed")])
+def test_other_storage_or_trainer_of_a_deployed_cluster_is_refused(answer: Say, key: str, old: str, new: str) -> None:
+    answer("10.0.0.10", "shared 1", "trainer yes", *marked())
+    last = deployed(config("10.0.0.10"))
+    changed = config(hosts={"addresses": ["10.0.0.10"], key: new})
+    with pytest.raises(PreflightError) as caught:
+        hosts.preflight(changed, last)
+    assert caught.value.message == f"hosts.{key}: {new}, but cluster 'demo' is deployed with {old}"
+    assert caught.value.hint == f"set hosts.{key}: {old} again, or `orchestrator teardown --cluster demo` first"
+    hosts.preflight(config("10.0.0.10"), last)
+    hosts.preflight(changed, last.model_copy(update={"cluster": None}))
 
 
 def test_survey_has_marked_hosts_and_unreachable_ones(answer: Say, tmp_path: Path) -> None:

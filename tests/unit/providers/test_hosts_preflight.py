@@ -106,6 +106,18 @@ def test_mounted_storage_and_trainer_allow_any_system() -> None:
     ]
 
 
+def test_mounted_storage_of_another_deployment_is_refused_with_its_cluster() -> None:
+    mounted = config(storage="mounted")
+    used: dict[str, Any] = {"shared": 3, "shared_cluster": "lab", "shared_id": "another"}
+    [finding] = preflight_checks.problems(host(**used), mounted, OURS)
+    assert "its /shared is in use by cluster 'lab' (deployment another)" in finding.message
+    assert "`orchestrator teardown --cluster lab` first" in finding.hint
+    assert "`sudo rm /shared/.orchestrator-deployment`" in finding.hint
+    assert problems_of(host(shared=3, shared_cluster="demo", shared_id=OURS), mounted) == []
+    node = problems_of(host(**used, mark_id="another", mark_cluster="lab"), mounted)
+    assert ["it is a node of cluster 'lab'" in text for text in node] == [True]
+
+
 def test_head_may_have_files_that_a_teardown_kept() -> None:
     assert problems_of(host(shared=2, shared_kept="yes")) == []
     assert ["/shared is not empty" in text for text in problems_of(host(shared=2))] == [True]

@@ -1,17 +1,21 @@
 """Hosts that cannot be restored: messages, and the local files that are removed anyway."""
 
+import os
 import socket
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from orchestrator import state
 from orchestrator.ansible import runner
-from orchestrator.errors import NodesFailed
+from orchestrator.errors import CommandFailed, NodesFailed, OrchestratorError
 from orchestrator.providers import hosts
-from orchestrator.providers.hosts import adoption
+from orchestrator.providers.hosts import adoption, login
 from orchestrator.providers.hosts.adoption import HostSet, Machine
 from orchestrator.providers.hosts.login import Login
+from orchestrator.ssh import Unreachable, hostkeys
 from orchestrator.state import Record
 from tests import builders
 from tests.unit.conftest import StandIn
@@ -57,3 +61,100 @@ def test_teardown_reports_unreachable_hosts_as_left(stand_in: StandIn, capsys: p
         ("host 10.0.0.11 (demo-worker-0)", False),
     ]
     assert capsys.readouterr().err.count("it does not answer") == 2
+
+
+@pytest.fixture
+def released(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Return the variable `configured` of each host's release.sh, with hosts that keep their mark if it is set."""
+    asked: dict[str, str] = {}
+
+    def run(way: Login, script: str, **variables: Any) -> str:
+        if script == "release.sh":
+            asked[way.address] = variables["configured"]
+            if variables["configured"]:
+                raise Unreachable("its configuration could not be removed")
+        return ""
+
+    monkeypatch.setattr(login, "run", run)
+    return asked
+
+
+def remove(
+    monkeypatch: pytest.MonkeyPatch, pin: list[OrchestratorError], ansible: list[OrchestratorError]
+) -> list[Any]:
+    """Remove both hosts; pin and Ansible fail with these errors first. Return the hosts that Ansible was called for."""
+    played: list[Any] = []
+
+    def pinned(temporary: Any, cluster: Any, keys: Any, deadline: float) -> dict[str, str]:
+        if pin:
+            raise pin.pop()
+        return builders.host_keys(cluster)
+
+    def play(temporary: Any, inventory: Any, on_line: Any) -> None:
+        played.append((list(inventory["all"]["hosts"]), list(inventory["all"]["children"]["head"]["hosts"])))
+        if ansible:
+            raise ansible.pop()
+
+    monkeypatch.setattr(hostkeys, "pin", pinned)
+    monkeypatch.setattr(runner, "remove", play)
+    machines = [machine.model_copy(update={"address": machine.login.address}) for machine in MACHINES]
+    adoption.release(state.for_cluster("demo"), "1a2b3c4d", GIVEN, dict.fromkeys(machines, True), lambda line: None)
+    return played
+
+
+def test_host_that_refuses_the_account_is_left_and_the_others_are_restored(
+    monkeypatch: pytest.MonkeyPatch, released: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    played = remove(monkeypatch, [NodesFailed("no ssh", {"demo-worker-0": "it refuses the login"})], [])
+    assert played == [(["demo-head"], ["demo-head"])]
+    assert released == {"10.0.0.10": "", "10.0.0.11": "yes"}
+    messages = capsys.readouterr().err
+    assert "demo-worker-0 still has what the deploy installed: it refuses the login" in messages
+    assert "demo-head still" not in messages
+    assert "`sudo rm /etc/orchestrator/deployment`" in messages
+
+
+def test_ansible_runs_again_without_the_host_that_failed(
+    monkeypatch: pytest.MonkeyPatch, released: dict[str, str]
+) -> None:
+    played = remove(monkeypatch, [], [NodesFailed("configuration failed", {"demo-head": "Unmount: busy"})])
+    assert played == [(["demo-head", "demo-worker-0"], ["demo-head"]), (["demo-worker-0"], [])]
+    assert released == {"10.0.0.10": "yes", "10.0.0.11": ""}
+
+
+def test_no_host_loses_its_mark_if_ansible_fails(monkeypatch: pytest.MonkeyPatch, released: dict[str, str]) -> None:
+    remove(monkeypatch, [], [CommandFailed("configure nodes", ["ansible-playbook"], 4, [])])
+    assert released == {"10.0.0.10": "yes", "10.0.0.11": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("configured", "files", "code"),
+    [("yes", ["var/lib/orchestrator/data"], 1), ("yes", ["etc/hosts"], 1), ("yes", [], 0), ("", ["etc/hosts"], 0)],
+)
+def test_configured_machine_keeps_its_mark(tmp_path: Path, configured: str, files: list[str], code: int) -> None:
+    """A machine that Ansible never reached has only the mark, which release.sh removes in any case."""
+    mark = tmp_path / "etc" / "orchestrator" / "deployment"
+    mark.parent.mkdir(parents=True)
+    mark.write_text("id 1a2b3c4d\nnode demo-worker-0\naccount found\n")
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("# BEGIN ORCHESTRATOR BLOCK\n")
+    script = (
+        Path(hosts.__file__).with_name("release.sh").read_text().replace("account=orchestrator", "account=nobody-here")
+    )
+    for directory in ("/etc/", "/var/lib/", "/root/"):
+        script = script.replace(directory, f"{tmp_path}{directory}")
+    variables = {**os.environ, "id": "1a2b3c4d", "configured": configured}
+    ended = subprocess.run(["sh", "-c", script], env=variables, check=False)
+    assert (ended.returncode, mark.exists()) == (code, bool(code))
+
+
+def test_what_a_teardown_leaves_is_no_cluster(stand_in: StandIn) -> None:
+    """A head that is gone for good must not prevent a deploy with another one."""
+    stand_in("ssh", "exit 255")
+    state_dir = builders.deployed("demo", provider="hosts")
+    record = builders.read_record(state_dir).model_copy(update={"variables": {"hosts": GIVEN.model_dump(mode="json")}})
+    hosts.destroy(state_dir, record, lambda line: None)
+    left = builders.read_record(state_dir)
+    assert left.cluster is None
+    assert len(hosts.list_resources(left)) == 2

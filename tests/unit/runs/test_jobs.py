@@ -83,6 +83,12 @@ def test_script_whose_code_cannot_be_kept_does_not_start(started: list[str], mon
     assert started == []
 
 
+def test_code_of_a_script_is_kept_before_its_run_has_a_record() -> None:
+    state_dir = builders.deployed("demo")
+    source_archive.keep(state_dir, RUN, b"an archive")
+    assert (state_dir.runs / RUN.id / source_archive.FILE).read_bytes() == b"an archive"
+
+
 def test_prediction_that_cannot_be_kept_is_no_error_of_a_run_that_has_started(
     started: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

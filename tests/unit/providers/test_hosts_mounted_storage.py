@@ -1,0 +1,95 @@
+"""The mark of the deployment that uses a mounted /shared: written by the head, reported by survey.sh, and removed."""
+
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from jinja2 import Environment
+
+from orchestrator import packaged_files
+from orchestrator.providers import hosts
+
+ROLE = packaged_files.directory("ansible") / "roles" / "node"
+MARK = ".orchestrator-deployment"
+RUN = "-20260101-000000-0a1b"  # how names of runs end
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """Return the root of a head with a mounted /shared."""
+    (tmp_path / "bin").mkdir()
+    runuser = tmp_path / "bin" / "runuser"  # which only root may call
+    runuser.write_text('#!/bin/sh\nshift 3\nexec "$@"\n')
+    runuser.chmod(0o755)
+    (tmp_path / "shared" / "runs" / f"lenet{RUN}").mkdir(parents=True)
+    adopt(tmp_path, "1a2b3c4d")
+    return tmp_path
+
+
+def adopt(machine: Path, deployment: str) -> None:
+    mark = machine / "etc" / "orchestrator" / "deployment"
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.write_text(f"cluster demo\nid {deployment}\nnode demo-head\n")
+
+
+def run(machine: Path, script: str) -> str:
+    """Run a script of the role or of the provider, with other paths, and return its output."""
+    environment = Environment(trim_blocks=True)  # noqa: S701
+    environment.filters["quote"] = shlex.quote
+    text = environment.from_string(script).render(ansible_user="lab", groups={}, inventory_hostname="demo-head")
+    text = text.replace("/shared", f"{machine}/shared").replace("/etc/", f"{machine}/etc/")
+    path = f"{machine / 'bin'}:{os.environ['PATH']}"
+    argv = ["sh", "-c", f"changed={machine}/changed\n{text}"]
+    return subprocess.run(argv, env={**os.environ, "PATH": path}, check=True, capture_output=True, text=True).stdout
+
+
+def mark(machine: Path) -> None:
+    """Run the part of the role that marks the storage."""
+    text = (ROLE / "templates" / "write_files.sh.j2").read_text()
+    [part] = re.findall(r"^directory /shared .*\n((?s:.*?^{% endif %}\n))", text, re.MULTILINE)
+    run(machine, f"set -eu\n{part}")
+
+
+def remove(machine: Path) -> None:
+    [task] = yaml.safe_load((ROLE / "tasks" / "absent_storage.yml").read_text())
+    run(machine, task["ansible.builtin.shell"])
+
+
+def test_head_marks_the_storage_once_and_a_survey_reports_it(machine: Path) -> None:
+    mark(machine)
+    mark(machine)
+    assert (machine / "changed").read_text().splitlines() == [f"{machine}/shared/{MARK}"]
+    survey = run(machine, Path(hosts.__file__).with_name("survey.sh").read_text())
+    assert [line for line in survey.splitlines() if line.startswith("fact shared_")] == [
+        "fact shared_cluster demo",
+        "fact shared_id 1a2b3c4d",
+    ]
+
+
+def test_head_without_a_mark_of_its_own_marks_nothing(machine: Path) -> None:
+    (machine / "etc" / "orchestrator" / "deployment").unlink()
+    mark(machine)
+    assert not (machine / "shared" / MARK).exists()
+
+
+def test_teardown_removes_runs_and_mark_of_its_own_deployment(machine: Path) -> None:
+    mark(machine)
+    remove(machine)
+    assert not (machine / "shared").exists()
+
+
+def test_teardown_keeps_storage_that_another_deployment_uses(machine: Path) -> None:
+    mark(machine)
+    adopt(machine, "another")
+    remove(machine)
+    assert (machine / "shared" / MARK).exists()
+    assert (machine / "shared" / "runs" / f"lenet{RUN}").exists()
+
+
+def test_storage_without_a_mark_is_emptied(machine: Path) -> None:
+    remove(machine)
+    assert not (machine / "shared").exists()
