@@ -145,7 +145,7 @@ def directory_of(source: str | None, form: str = "study {} --resume") -> Path:
     """
     if source is not None:
         named = [path for path in (Path(source), Path(f"{source}{FOLDER}")) if (path / journal.STUDY).is_file()]
-        named += [Path(source)] if Path(source).is_dir() else []  # whoever reads it says what it lacks
+        named += [Path(source)] if Path(source).is_dir() else []  # reading it reports what is missing
         return named[0] if named else Path(f"{study_files.find(source).name}{FOLDER}")
     paths = sorted(path.parent for path in Path().glob(f"*{FOLDER}/{journal.STUDY}"))
     if len(paths) != 1:

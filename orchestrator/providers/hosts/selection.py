@@ -87,7 +87,7 @@ def _head_login(record: Record, cluster: Cluster) -> str:
 
 
 def _is_another(first: SurveyedHost, head: str, cluster: Cluster) -> bool:
-    """Return whether ``first`` is not the head, which is known by its id, or by its login if it was set up anew."""
+    """Return whether ``first`` is not the head, which is known by its id, or by its login if it was reinstalled."""
     if first.facts is None or first.facts.id == cluster.nodes[cluster.head].id:
         return False
     return str(first.login) != head or first.facts.id in {node.id for node in cluster.nodes.values()}

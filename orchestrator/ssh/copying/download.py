@@ -5,7 +5,6 @@ import hashlib
 import os
 import posixpath
 import shutil
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -92,7 +91,7 @@ class _Download:
 
     def _keep(self, entry: Entry, target: Path) -> None:
         """Give a file that is in place the mode of its source."""
-        if stat.S_IMODE(target.stat().st_mode) & 0o777 != entry.mode:
+        if target.stat().st_mode & 0o777 != entry.mode:
             target.chmod(entry.mode)
         self.progress.copied.same += 1
 
