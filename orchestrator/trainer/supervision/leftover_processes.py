@@ -75,14 +75,17 @@ def _ended_child() -> "int | None":
 
 
 def descendants(pid: int) -> set[int]:
-    """Return the children of ``pid``, their children and so on, without zombies."""
-    parents = {child: _parent(child) for child in _pids()}
+    """Return the children of ``pid``, their children and so on, without zombies.
+
+    Children of a zombie are found, too: its main thread has ended, and its other threads keep the children.
+    """
+    processes = {child: _parent_and_threads(child) for child in _pids()}
     pids: set[int] = set()
     generation = {pid}
     while generation:
-        generation = {child for child, parent in parents.items() if parent in generation}
+        generation = {child for child, (parent, _) in processes.items() if parent in generation}
         pids |= generation
-    return pids
+    return {child for child in pids if processes[child][1]}
 
 
 def active_runs() -> list[str]:
@@ -142,17 +145,18 @@ def _ancestors(pid: int) -> set[int]:
     pids = set()
     while pid > 0:
         pids.add(pid)
-        pid = _parent(pid)
+        pid = _parent_and_threads(pid)[0]
     return pids
 
 
-def _parent(pid: int) -> int:
-    """Return the parent of ``pid``; 0 for a zombie or a process that is gone."""
+def _parent_and_threads(pid: int) -> tuple[int, int]:
+    """Return the parent of ``pid`` and the number of its threads that have not ended; (0, 0) if it is gone."""
     try:
-        state, parent = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
-    except (OSError, ValueError):
-        return 0
-    return 0 if state in "ZX" else int(parent)
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        threads = int(fields[17]) - (fields[0] in "ZX")
+        return int(fields[1]), threads
+    except (OSError, ValueError, IndexError):
+        return 0, 0
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ processes of each host are listed in ``launch.json``. Ranks of Horovod meet at a
 horovodrun over Gloo, so scripts for Horovod run, too.
 """
 
+import ctypes  # noqa: F401  so that not every child imports it in end_with_parent
 import json
 import os
 import re
@@ -41,6 +42,8 @@ def main(run_directory: Path) -> int:
     layout = launch_layout.read(run_directory)
     relays = {host: Relay() for host in layout.processes if not is_local(host)}
     agents = {host: _start_agent(run_directory, host, relays.get(host)) for host in layout.processes}
+    for relay in relays.values():  # their threads must not exist while a process is forked
+        relay.start()
     _order(agents, {**_passed_on(), **_rendezvous(layout)})
     code = _wait(agents, layout, signals)
     _report_lost(agents, layout, run_directory)
@@ -51,14 +54,22 @@ def main(run_directory: Path) -> int:
 
 
 def _start_agent(run_directory: Path, host: str, relay: "Relay | None") -> "subprocess.Popen[bytes]":
-    """Start the agent of a host; ``relay`` is for output that ssh receives, whose pieces end within lines."""
+    """Start the agent of a host; ``relay`` is for output that ssh receives, whose pieces end within lines.
+
+    A stop signals the launcher's process group. ssh leaves it, and so brings what ranks write as they end.
+    """
     agent = [sys.executable, "-m", "orchestrator.trainer.supervision.node_agent", str(run_directory), host]
     if relay is None:
         return subprocess.Popen(agent, stdin=subprocess.PIPE)
     stdout, stderr = relay.inputs
-    started = subprocess.Popen([*SSH, host, *agent], stdin=subprocess.PIPE, stdout=stdout, stderr=stderr)
-    relay.start()
-    return started
+    return subprocess.Popen(
+        [*SSH, host, *agent],
+        stdin=subprocess.PIPE,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+        preexec_fn=leftover_processes.end_with_parent,  # noqa: PLW1509  there are no threads yet
+    )
 
 
 def _passed_on() -> dict[str, str]:

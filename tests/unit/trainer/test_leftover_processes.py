@@ -1,9 +1,11 @@
 """Search for real processes of a run by the mark in their environment."""
 
 import os
+import platform
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from orchestrator.trainer.supervision import leftover_processes
 from tests import waiting
 from tests.unit.conftest import Start
 
+EXIT_OF_A_THREAD = {"x86_64": 60, "aarch64": 93}  # number of the system call exit, which ends one thread
 SLEEP = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
 # A helper in its own session whose parent has ended, like a data loader's daemon.
 LEAVE_A_DAEMON = f"""
@@ -114,6 +117,25 @@ def test_descendants_exclude_zombies(start: Start) -> None:
     inner = int(waiting.read_line(outer))
     assert waiting.until(lambda: leftover_processes.descendants(outer.pid) == {inner})
     assert {outer.pid, inner} <= leftover_processes.descendants(os.getpid())
+
+
+# Ends its main thread only, like a large program that is being killed: the kernel shows a zombie that has a child.
+END_THE_MAIN_THREAD = f"""
+import ctypes, subprocess, sys, threading, time
+subprocess.Popen([sys.executable, "-c", {SLEEP!r}])
+threading.Thread(target=time.sleep, args=[60]).start()
+ctypes.CDLL(None).syscall({EXIT_OF_A_THREAD[platform.machine()]}, 0)
+"""
+
+
+def test_descendants_include_children_of_a_process_whose_main_thread_has_ended(start: Start) -> None:
+    half = start("-c", END_THE_MAIN_THREAD)
+    child = int(waiting.read_line(half))
+    assert waiting.until(lambda: Path(f"/proc/{half.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
+    assert {half.pid, child} <= leftover_processes.descendants(os.getpid())
+    half.kill()
+    assert waiting.until(lambda: half.pid not in leftover_processes.descendants(os.getpid()))
+    os.kill(child, signal.SIGKILL)
 
 
 def test_reap_returns_the_exit_code_and_reaps_orphans(start: Start) -> None:
