@@ -4,6 +4,7 @@
 #
 #   bench/gpu.sh                        by Docker, in the trainer's GPU image (built if missing; `make install` first)
 #   bench/gpu.sh --image NAME           in this image, with the worker side of this working tree
+#   bench/gpu.sh --batches "128 256"    only these batch sizes (64 128 256 512); each takes about five minutes
 #   PYTHON=/path/python bench/gpu.sh    without Docker: a Python with TensorFlow, tf_keras, Horovod and this package
 #   bench/gpu.sh --dry-run              on CPUs, a few small steps: every line except calls of nvidia-smi
 #
@@ -13,17 +14,18 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-dry= image=
+dry= image= batches=(64 128 256 512)
 while test $# -gt 0; do
   case $1 in
     --dry-run) dry=yes ;;
     --image) image=$2; shift ;;
+    --batches) read -ra batches <<< "$2"; shift ;;
     *) echo "$1: unknown; see the top of $0" >&2; exit 2 ;;
   esac
   shift
 done
 
-precisions=(float32 float16 bfloat16) batches=(64 128 256 512) pixels=224 images=4096 epochs=6 iterations=5 device=()
+precisions=(float32 float16 bfloat16) pixels=224 images=4096 epochs=6 iterations=5 device=()
 if test -n "$dry"; then precisions=(bfloat16) batches=(2) pixels=32 images=8 epochs=2 iterations=1 device=(--no-cuda); fi
 example=tensorflow2_synthetic_benchmark.py
 example_at=https://raw.githubusercontent.com/horovod/horovod/v0.28.1/examples/tensorflow2/$example
