@@ -35,7 +35,8 @@ output=${BENCH_OUTPUT:-build}/gpu.md
 mkdir -p build/bench "$(dirname "$output")"
 work=$(mktemp -d "$PWD/build/gpu.XXXXXX")
 sampler=
-trap 'test -z "$sampler" || kill "$sampler"; rm -rf "$work"' EXIT
+finished=
+trap 'test -z "$sampler" || kill "$sampler"; test ! -e "$work/results.tsv" || report; rm -rf "$work"' EXIT
 
 # --- containers or Python ---------------------------------------------------------------------------------------------
 gpus=(--gpus all)
@@ -135,6 +136,19 @@ fetch() {
   echo "$example_sha256  build/bench/$example" | sha256sum --check --quiet
 }
 
+# Print all rows and facts about the machine, also if the program is interrupted.
+report() {
+  {
+    echo "$about, $(date +%F), ResNet-50, $pixels px (Horovod's example: 224 px), 1 process"
+    test -n "$finished" || echo "Incomplete: the measurements were interrupted."
+    echo
+    python -- -m bench.train_gpu table "$work/results.tsv"
+    printf '\n## Machine\n\n'
+    details 2>&1 | sed 's/^/    /'
+    if test -e "$work/failures"; then printf '\n## Failures\n'; cat "$work/failures"; fi
+  } | tee "$output"
+}
+
 # --- all rows ---------------------------------------------------------------------------------------------------------
 about=$(machine)
 for batch in "${batches[@]}"; do
@@ -143,11 +157,4 @@ for batch in "${batches[@]}"; do
     for xla in no yes; do row ours "$precision" "$batch" "$xla" ours "$precision" "$batch" "$xla"; done
   done
 done
-{
-  echo "$about, $(date +%F), ResNet-50, $pixels px (Horovod's example: 224 px), 1 process"
-  echo
-  python -- -m bench.train_gpu table "$work/results.tsv"
-  printf '\n## Machine\n\n'
-  details 2>&1 | sed 's/^/    /'
-  if test -e "$work/failures"; then printf '\n## Failures\n'; cat "$work/failures"; fi
-} | tee "$output"
+finished=yes

@@ -31,5 +31,9 @@ libraries=$(python -c 'import site; print(site.getsitepackages()[0])')/nvidia
 system=/usr/lib/$(gcc -print-multiarch)
 cp "$libraries"/cuda_runtime/lib/*.a "$system"
 ln -s "$libraries/cuda_runtime/lib/libcudart.so.12" "$system/libcudart.so"
+
+# TensorFlow opens libcusolver by a library whose search path lacks the directory of its wheel, and ignores all GPUs if
+# it does not find it.
+ln -s ../../cusolver/lib/libcusolver.so.11 "$libraries/cusparse/lib/libcusolver.so.11"
 cd /
 rm -rf "$directory" /var/lib/apt/lists/*

@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import models
+from orchestrator.trainer import gpu, models
 from orchestrator.trainer.autotune import compression, convolutions, cycle_time
 from orchestrator.trainer.autotune import precision as autotune_precision
 from orchestrator.trainer.comm import allreduce, compressed
@@ -123,8 +123,8 @@ def prepare(config: TrainConfig, directory: Path) -> TrainConfig:
     tf.config.threading.set_intra_op_parallelism_threads(config.threads)
     tf.config.threading.set_inter_op_parallelism_threads(OPERATIONS_AT_ONCE)
     gpus = tf.config.list_physical_devices("GPU")
-    if gpus:
-        tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
+    if (own := gpu.index(hvd.local_rank(), len(gpus), "TensorFlow")) is not None:
+        tf.config.set_visible_devices(gpus[own], "GPU")
     tf.config.experimental.enable_op_determinism()
     precision = autotune_precision.choose(config.precision, config.threads)
     cycle_time.tune(directory, config.threads)  # after the benchmark of the precision, which would disturb it

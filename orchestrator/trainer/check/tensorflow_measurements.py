@@ -6,6 +6,7 @@ from typing import Any
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
+from orchestrator.trainer import gpu
 from orchestrator.trainer.check import measurement_size
 
 
@@ -14,8 +15,8 @@ def start() -> None:
     tf.config.threading.set_inter_op_parallelism_threads(2)  # as in the trainer: one computes, one sends
     hvd.init()
     gpus = tf.config.list_physical_devices("GPU")
-    if gpus:
-        tf.config.set_visible_devices(gpus[hvd.local_rank() % len(gpus)], "GPU")
+    if (own := gpu.index(hvd.local_rank(), len(gpus), "TensorFlow")) is not None:
+        tf.config.set_visible_devices(gpus[own], "GPU")
 
 
 def allreduce(value: float, op: Any, name: str) -> float:

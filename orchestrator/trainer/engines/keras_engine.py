@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
+from orchestrator.trainer import gpu
 from orchestrator.trainer.data.in_memory import Arrays
 from orchestrator.trainer.engines import keras_network
 from orchestrator.trainer.engines.weight_files import Weights
@@ -20,8 +21,8 @@ def prepare(config: TrainConfig, local_rank: int) -> None:
     tf.config.threading.set_intra_op_parallelism_threads(config.threads)
     tf.config.threading.set_inter_op_parallelism_threads(OPERATIONS_AT_ONCE)
     gpus = tf.config.list_physical_devices("GPU")
-    if gpus:
-        tf.config.set_visible_devices(gpus[local_rank % len(gpus)], "GPU")
+    if (own := gpu.index(local_rank, len(gpus), "TensorFlow")) is not None:
+        tf.config.set_visible_devices(gpus[own], "GPU")
     keras.mixed_precision.set_dtype_policy("mixed_bfloat16" if config.precision == "bfloat16" else "float32")
     keras.utils.set_random_seed(config.seed)
 

@@ -10,7 +10,6 @@ from orchestrator.trainer.models.batch_normalization import FusedBatchNormalizat
 from orchestrator.trainer.models.classic import alexnet, lenet, vgg16
 from orchestrator.trainer.models.inception import googlenet
 from orchestrator.trainer.models.inception_v3 import inception_v3
-from orchestrator.trainer.models.initializers import assign_initial_weights
 from orchestrator.trainer.models.mlp import dense
 from orchestrator.trainer.models.mobilenet import mobilenet_v2
 from orchestrator.trainer.models.pooling import MaxPooling2D
@@ -49,7 +48,6 @@ def build(name: str, image_size: int, channels: int, classes: int, seed: int) ->
     else:
         x = layers.Rescaling(1 / 64.0, offset=-2.0)(inputs)  # about unit variance, without constants per data set
         model = keras.Model(inputs, IMAGES[name](x, image_size, classes), name=name)
-    assign_initial_weights(model)
     return model
 
 

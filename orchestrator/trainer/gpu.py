@@ -1,0 +1,28 @@
+"""Choice of a rank's GPU, for every framework. Standard library only."""
+
+import os
+import sys
+from pathlib import Path
+
+DEVICE = Path("/dev/nvidiactl")  # of NVIDIA's driver; a container has it only if it is given GPUs
+VISIBLE = "CUDA_VISIBLE_DEVICES"  # CUDA's variable, by which a user may hide GPUs
+
+
+def index(local_rank: int, found: int, framework: str) -> "int | None":
+    """Return the number of the GPU that a rank uses; None on a node without GPUs.
+
+    Ends the program if the node has GPUs and ``framework`` does not find them: it would train on CPUs, without a word.
+
+    Args:
+        local_rank: The rank's number on its node.
+        found: Number of GPUs that the framework finds.
+        framework: Name of the framework, for the message.
+    """
+    if found:
+        return local_rank % found
+    if DEVICE.exists() and VISIBLE not in os.environ:
+        sys.exit(
+            f"{framework} finds no GPU, but this node has one ({DEVICE}): `nvidia-smi` on the node shows whether its"
+            f" driver works. To train on CPUs, set `gpu.driver: none` in cluster.yaml and deploy again"
+        )
+    return None

@@ -1,0 +1,33 @@
+"""Choice of a rank's GPU."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator.trainer import gpu
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Return the path whose existence says that this node has GPUs."""
+    path = tmp_path / "nvidiactl"
+    monkeypatch.setattr(gpu, "DEVICE", path)
+    monkeypatch.delenv(gpu.VISIBLE, raising=False)
+    return path
+
+
+@pytest.mark.parametrize(("local_rank", "found", "index"), [(0, 1, 0), (1, 2, 1), (2, 2, 0), (3, 0, None)])
+def test_ranks_share_the_gpus_that_are_found(device: Path, local_rank: int, found: int, index: int | None) -> None:
+    assert gpu.index(local_rank, found, "TensorFlow") == index
+
+
+def test_a_framework_that_finds_no_gpu_ends_the_program(device: Path) -> None:
+    device.touch()
+    with pytest.raises(SystemExit, match=r"PyTorch finds no GPU, but .*nvidiactl.*`nvidia-smi`.*`gpu.driver: none`"):
+        gpu.index(0, 0, "PyTorch")
+
+
+def test_a_user_may_hide_the_gpus(device: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    device.touch()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert gpu.index(0, 0, "TensorFlow") is None
