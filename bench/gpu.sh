@@ -37,6 +37,7 @@ work=$(mktemp -d "$PWD/build/gpu.XXXXXX")
 sampler=
 finished=
 trap 'test -z "$sampler" || kill "$sampler"; test ! -e "$work/results.tsv" || report; rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
 
 # --- containers or Python ---------------------------------------------------------------------------------------------
 gpus=(--gpus all)
