@@ -9,7 +9,7 @@ from orchestrator.ansible import inventory as inventories
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.runs.run_record import Run
-from orchestrator.schema import Epoch, NodeFacts, Profile, Ready, Results, Scores, World
+from orchestrator.schema import Epoch, Hardware, NodeFacts, Profile, Ready, Results, Scores, World
 from orchestrator.state import Record, StateDir
 from orchestrator.trainer.supervision.rank_record import RankRecord
 from tests import samples
@@ -133,6 +133,19 @@ def epoch(number: int, **changes: Any) -> Epoch:
         "weights_sha256": "00",
     }
     return Epoch(**{**values, **changes})
+
+
+def hardware(**changes: Any) -> Hardware:
+    values: dict[str, Any] = {
+        "architecture": "x86_64",
+        "cpu_model": "Xeon",
+        "cpu_flags": ["avx", "avx2"],
+        "cpus": 4,
+        "memory": 8 << 30,
+        "kernel": "6.1",
+        "nic_mbits": 10_000,
+    }
+    return Hardware(**{**values, **changes})
 
 
 def profile(**changes: Any) -> Profile:

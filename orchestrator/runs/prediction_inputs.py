@@ -1,6 +1,7 @@
 """Find the inputs of predictions among the runs of a cluster: profiles of one rank, and checks of the link."""
 
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,11 +20,11 @@ from orchestrator.prediction.compare_with_runs import review as compared
 from orchestrator.prediction.forecast import forecast
 from orchestrator.prediction.link_fit import Point
 from orchestrator.prediction.single_rank import Node
-from orchestrator.runs import store
+from orchestrator.runs import provenance, store
 from orchestrator.runs.check import KIND, MEASURED
 from orchestrator.runs.launchers.horovod import CYCLE_TIME
 from orchestrator.runs.run_record import Run
-from orchestrator.schema import CheckResult, Predicted, Profile, Results, TrainConfig, bounded_files
+from orchestrator.schema import CheckResult, Hardware, Predicted, Profile, Results, TrainConfig, bounded_files
 from orchestrator.schema.bounded_files import Unreadable
 from orchestrator.state import StateDir
 
@@ -52,9 +53,16 @@ class ProfileQuery(NamedTuple):
 
 @dataclass(frozen=True)
 class History:
-    """Runs of a cluster, which are listed once."""
+    """Runs of a cluster, which are listed once.
+
+    Attributes:
+        state_dir: State directory of the cluster.
+        processors: Those of the nodes for which runs are searched: runs that had only others are left out, as if their
+            cluster had another name. Empty if the nodes are not known.
+    """
 
     state_dir: StateDir
+    processors: frozenset[str] = frozenset()
 
     @cached_property
     def runs(self) -> list[Run]:
@@ -62,8 +70,21 @@ class History:
         return store.list_runs(self.state_dir)[::-1]
 
     def read(self, run: Run, name: str, form: type[Content]) -> Content | None:
-        """Return the content of a run's file; None if it is missing or unreadable."""
-        return _read(self.state_dir.runs / run.id / name, form)
+        """Return the content of a run's file; None if it is missing or unreadable, or if the run is left out."""
+        content = _read(self.state_dir.runs / run.id / name, form)
+        return content if content is not None and self._had_processors(run) else None
+
+    def _had_processors(self, run: Run) -> bool:
+        recorded = self.processors and _read(self.state_dir.runs / run.id / provenance.FILE, provenance.Provenance)
+        if not recorded:
+            return True
+        known = processors(node.hardware for node in recorded.nodes.values() if node.hardware)
+        return not known or not known.isdisjoint(self.processors)
+
+
+def processors(nodes: Iterable[Hardware]) -> frozenset[str]:
+    """Return the names of the CPUs and GPUs of nodes, one text for each kind of node."""
+    return frozenset(", ".join([node.cpu_model or node.architecture, *node.gpus]) for node in nodes)
 
 
 def profile(history: History, query: ProfileQuery) -> Profile | None:
@@ -104,7 +125,7 @@ def save_of_run(state_dir: StateDir, cluster: Cluster, run: Run, config: TrainCo
     """Predict a training run and save the prediction with it, unless it has one rank, or no profile or check."""
     if run.np == 1 or config.adasum:
         return
-    history = History(state_dir)
+    history = History(state_dir, processors(run.hardware.values()))
     step_profile = profile(history, ProfileQuery(config.model, config.image_size, config.batch_size, config.precision))
     measured_link = connection(history, max(each.slots for each in cluster.rank_nodes.values()), run.controller)
     if step_profile and measured_link:

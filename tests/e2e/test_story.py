@@ -232,6 +232,16 @@ def test_broken_connection_continues_the_log_at_the_same_line(cli: Cli) -> None:
     assert numbers[-1] >= 4
 
 
+def test_missing_log_is_an_error(cli: Cli) -> None:
+    run = cli("run", "--detach", "--", "python", str(SCRIPTS / "waits.py")).stdout.strip()
+    log = f"/shared/runs/{run}/log"
+    docker("exec", HEAD, "mv", log, f"{log}.moved")
+    assert f"{log}: No such file" in cli("logs", run, code=1).stderr
+    docker("exec", HEAD, "mv", f"{log}.moved", log)
+    assert "waiting" in cli("logs", run).stdout
+    cli("stop", run)
+
+
 @everywhere
 def test_run_continues_after_its_command_is_interrupted(cli: Cli) -> None:
     with cli.start("run", "--", "python", str(SCRIPTS / "waits.py")) as command:

@@ -1,5 +1,6 @@
 """Logs of runs: followed to the end, or read as they are now."""
 
+import sys
 import time
 from collections.abc import Iterator
 
@@ -85,5 +86,5 @@ def _follow(head: Session, run: Run, offset: int) -> Iterator[bytes]:
 
 
 def log(head: Session, run: Run) -> Iterator[bytes]:
-    """Read the run's log as it is now."""
-    return head.follow(["cat", f"{run.directory}/log"])
+    """Read the run's log as it is now. Raises CommandFailed if it is missing."""
+    return head.read(f"reading the log of {run.id}", ["cat", f"{run.directory}/log"], sys.maxsize)

@@ -13,7 +13,7 @@ from orchestrator.reproduction import exported_run, run_archive
 from orchestrator.reproduction.exported_run import Exported
 from orchestrator.runs import provenance, script, source_archive
 from orchestrator.runs.run_record import Run
-from orchestrator.schema import Hardware, RunStatus
+from orchestrator.schema import RunStatus
 from orchestrator.state import StateDir
 from tests import builders
 
@@ -22,23 +22,10 @@ INSTALLED = {"image": {"keras": "3.0", "numpy": "1.26"}, "overlay": {"einops": "
 FINISHED = RunStatus(state="finished", exit_code=0, started=1.0, ended=9.0)
 
 
-def hardware(**changes: Any) -> Hardware:
-    values: dict[str, Any] = {
-        "architecture": "x86_64",
-        "cpu_model": "Xeon",
-        "cpu_flags": ["avx", "avx2"],
-        "cpus": 4,
-        "memory": 8 << 30,
-        "kernel": "6.1",
-        "nic_mbits": 10_000,
-    }
-    return Hardware(**{**values, **changes})
-
-
 def trained(name: str = "default", **changes: Any) -> tuple[StateDir, Run]:
     """Return a training run of a cluster; ``changes`` are fields of its record."""
     state_dir = builders.deployed(name)
-    run = builders.run(hardware={"demo-head": hardware(), "demo-worker-0": hardware()}, **changes)
+    run = builders.run(hardware={"demo-head": builders.hardware(), "demo-worker-0": builders.hardware()}, **changes)
     directory = _launched(state_dir, run)
     TRAINED.config.write(directory / "config.json")
     TRAINED.write(directory / "results.json")

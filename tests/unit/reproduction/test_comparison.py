@@ -62,7 +62,7 @@ def test_fewer_epochs_are_different() -> None:
 def test_every_different_field_is_named() -> None:
     old = cases.loaded()
     nodes = {
-        name: node.model_copy(update={"hardware": cases.hardware(cpu_model="EPYC", cpu_flags=["avx"], kernel="6.8")})
+        name: node.model_copy(update={"hardware": builders.hardware(cpu_model="EPYC", cpu_flags=["avx"], kernel="6.8")})
         for name, node in old.provenance.nodes.items()
     }
     changes = {"nodes": nodes, "trainer": "ffff", "orchestrator": "9.9", "settings": {"provider": "gcp"}}
@@ -91,7 +91,7 @@ def test_only_different_flags_are_shown() -> None:
     runs = []
     for own in ("mine", "yours"):
         nodes = {"a": old.provenance.nodes["demo-head"].model_copy(
-            update={"hardware": cases.hardware(cpu_flags=sorted([*flags, own]))})}  # fmt: skip
+            update={"hardware": builders.hardware(cpu_flags=sorted([*flags, own]))})}  # fmt: skip
         runs.append(cases.loaded(provenance=old.provenance.model_copy(update={"nodes": nodes})))
     [difference] = compare(runs[0], runs[1], Tolerance()).differences
     assert (difference.was, difference.now) == (["mine"], ["yours"])

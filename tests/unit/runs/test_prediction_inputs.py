@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.runs import prediction_inputs, store
+from orchestrator.runs import prediction_inputs, provenance, store
 from orchestrator.runs.prediction_inputs import History, ProfileQuery
 from orchestrator.schema import CheckMessage, CheckResult, World
 from orchestrator.schema.file_model import File
@@ -48,6 +48,19 @@ def state_dir() -> StateDir:
 def test_newest_matching_profile_is_used(state_dir: StateDir, query: ProfileQuery, run: str | None) -> None:
     profile = prediction_inputs.profile(History(state_dir), query)
     assert (profile and profile.run) == run
+
+
+@pytest.mark.parametrize(
+    ("cpus", "found"), [({"a": "EPYC"}, True), ({"a": "Xeon"}, False), ({"a": "Xeon", "b": "EPYC"}, True), ({}, True)]
+)
+def test_runs_on_other_processors_are_left_out(state_dir: StateDir, cpus: dict[str, str], found: bool) -> None:
+    node = provenance.NodeRecord(role="head", cpus=1, gpus=0, slots=1, hardware=builders.hardware(cpu_model="EPYC"))
+    recorded = provenance.Provenance(nodes={"head": node})
+    for run in ("run-1", "run-2"):
+        recorded.write(state_dir.runs / run / provenance.FILE)
+    nodes = [builders.hardware(cpu_model=model) for model in cpus.values()]
+    history = History(state_dir, prediction_inputs.processors(nodes))
+    assert (prediction_inputs.profile(history, ProfileQuery("resnet20", 28)) is not None) == found
 
 
 def test_newest_check_of_the_controller_is_used(state_dir: StateDir) -> None:
