@@ -36,7 +36,7 @@ mkdir -p build/bench "$(dirname "$output")"
 work=$(mktemp -d "$PWD/build/gpu.XXXXXX")
 sampler=
 finished=
-trap 'test -z "$sampler" || kill "$sampler"; test ! -e "$work/results.tsv" || report; rm -rf "$work"' EXIT
+trap 'test -z "$sampler" || kill "$sampler"; test ! -e "$work/results.tsv" || report || true; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
 # --- containers or Python ---------------------------------------------------------------------------------------------
