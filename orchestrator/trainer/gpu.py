@@ -1,4 +1,4 @@
-"""Choice of a rank's GPU, for every framework. Standard library only."""
+"""Choice of a rank's GPU, for every framework. It imports the standard library only, until TensorFlow is asked."""
 
 import os
 import sys
@@ -6,6 +6,15 @@ from pathlib import Path
 
 DEVICE = Path("/dev/nvidiactl")  # of NVIDIA's driver; a container has it only if it is given GPUs
 VISIBLE = "CUDA_VISIBLE_DEVICES"  # CUDA's variable, by which a user may hide GPUs
+
+
+def choose_for_tensorflow(local_rank: int) -> None:
+    """Let TensorFlow see the GPU of the rank with this number on its node alone, if the node has GPUs."""
+    import tensorflow as tf  # noqa: PLC0415  PyTorch's image has none, and bf16_probe runs before its import
+
+    gpus = tf.config.list_physical_devices("GPU")
+    if (own := index(local_rank, len(gpus), "TensorFlow")) is not None:
+        tf.config.set_visible_devices(gpus[own], "GPU")
 
 
 def index(local_rank: int, found: int, framework: str) -> "int | None":

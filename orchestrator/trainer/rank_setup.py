@@ -122,9 +122,7 @@ def prepare(config: TrainConfig, directory: Path) -> TrainConfig:
     """
     tf.config.threading.set_intra_op_parallelism_threads(config.threads)
     tf.config.threading.set_inter_op_parallelism_threads(OPERATIONS_AT_ONCE)
-    gpus = tf.config.list_physical_devices("GPU")
-    if (own := gpu.index(hvd.local_rank(), len(gpus), "TensorFlow")) is not None:
-        tf.config.set_visible_devices(gpus[own], "GPU")
+    gpu.choose_for_tensorflow(hvd.local_rank())
     tf.config.experimental.enable_op_determinism()
     precision = autotune_precision.choose(config.precision, config.threads)
     cycle_time.tune(directory, config.threads)  # after the benchmark of the precision, which would disturb it

@@ -14,9 +14,7 @@ def start() -> None:
     """Initialize Horovod, and choose the rank's GPU if its node has GPUs."""
     tf.config.threading.set_inter_op_parallelism_threads(2)  # as in the trainer: one computes, one sends
     hvd.init()
-    gpus = tf.config.list_physical_devices("GPU")
-    if (own := gpu.index(hvd.local_rank(), len(gpus), "TensorFlow")) is not None:
-        tf.config.set_visible_devices(gpus[own], "GPU")
+    gpu.choose_for_tensorflow(hvd.local_rank())
 
 
 def allreduce(value: float, op: Any, name: str) -> float:

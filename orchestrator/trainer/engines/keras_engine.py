@@ -20,9 +20,7 @@ def prepare(config: TrainConfig, local_rank: int) -> None:
     """Set threads, GPU, precision and seed before TensorFlow creates anything."""
     tf.config.threading.set_intra_op_parallelism_threads(config.threads)
     tf.config.threading.set_inter_op_parallelism_threads(OPERATIONS_AT_ONCE)
-    gpus = tf.config.list_physical_devices("GPU")
-    if (own := gpu.index(local_rank, len(gpus), "TensorFlow")) is not None:
-        tf.config.set_visible_devices(gpus[own], "GPU")
+    gpu.choose_for_tensorflow(local_rank)
     keras.mixed_precision.set_dtype_policy("mixed_bfloat16" if config.precision == "bfloat16" else "float32")
     keras.utils.set_random_seed(config.seed)
 
