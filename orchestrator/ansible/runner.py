@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from orchestrator import end_programs, packaged_files, state
+from orchestrator import packaged_files, state
 from orchestrator.ansible import environment, ssh_connections
 from orchestrator.errors import LAST_LINES, CommandFailed, NodesFailed, command
 from orchestrator.lazy_imports import LazyModule
+from orchestrator.process import interrupts
 from orchestrator.state import StateDir
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class _Watch:
 
 
 def _play(state_dir: StateDir, playbook: str, variables: Mapping[str, str], watch: _Watch) -> Any:
-    with environment.needed_variables(), end_programs.ending_children():
+    with environment.needed_variables(), interrupts.ending_children():
         return ansible_runner.run(
             private_data_dir=str(state_dir.ansible),
             project_dir=str(packaged_files.directory("ansible")),
@@ -117,8 +118,9 @@ def _play(state_dir: StateDir, playbook: str, variables: Mapping[str, str], watc
 
 
 def _reason(data: Mapping[str, Any]) -> str:
-    """Return one line: the task, and the host's message about it."""
-    result = data.get("res", {})
+    """Return one line: the task, and the host's message about it, in a loop that of the first item that failed."""
+    whole = data.get("res", {})
+    result = next((item for item in whole.get("results", []) if item.get("failed")), whole)
     message = next(
         (result[key] for key in ("stderr", "msg", "module_stderr", "stdout") if result.get(key)), "no message"
     )

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,9 +14,10 @@ from typing import Any
 import psutil
 import pytest
 
-from orchestrator import end_programs, lock, state
+from orchestrator import lock, state
 from orchestrator.ansible import runner, ssh_connections
 from orchestrator.errors import NodesFailed
+from orchestrator.process import interrupts
 from tests import builders, waiting
 from tests.unit.conftest import Start
 
@@ -85,6 +87,28 @@ def test_notes_of_roles_are_returned_one_per_line(tmp_path: Path) -> None:
     assert recap.changed == {"demo-head": 0, "demo-worker-0": 0}
 
 
+LOOP = """
+- hosts: demo-head
+  gather_facts: false
+  tasks:
+    - name: Link the programs
+      ansible.builtin.file: {src: "{{ item }}", path: "{{ directory }}/link", state: link}
+      loop: ["{{ directory }}", "{{ directory }}/missing"]
+"""
+
+
+def test_failed_item_of_a_loop_is_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "loop.yml").write_text(LOOP)
+    inventory = builders.inventory(builders.cluster(), directory=str(tmp_path))
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    inventory["all"]["vars"] |= local
+    with pytest.raises(NodesFailed) as caught:
+        runner._run(state.for_cluster("demo"), str(tmp_path / "loop.yml"), inventory, lambda task: None, "")
+    reason = caught.value.reasons["demo-head"]
+    assert reason.startswith("Link the programs: src file does not exist")
+    assert f"{tmp_path}/missing" in reason
+
+
 def test_settings_of_the_users_own_ansible_change_nothing(
     closed_port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -105,7 +129,7 @@ def works_for(state_dir: Path) -> list[str]:
     names = []
     for process in psutil.process_iter():
         with suppress(psutil.NoSuchProcess):  # it has ended
-            names += [process.name()] if end_programs._works_for(process, state_dir) else []
+            names += [process.name()] if interrupts._works_for(process, state_dir) else []
     return names
 
 
