@@ -1,4 +1,4 @@
-"""Choose the driver and the image for a GPU from table.yaml; refuse combinations that cannot work. Pure."""
+"""Choose the driver and the image for a GPU from gpus_and_drivers.yaml; refuse combinations that cannot work. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ NOISE = re.compile(
     r"nvidia|tesla|quadro|geforce|grid|v?gpu|pcie?|sxm\d?|nvl|hgx|mega|vws|server|workstation|edition|generation|sff"
     r"|lovelace|blackwell|\d+(g|gb|gib|[abcq])"
 )
-LICENSED = re.compile(r"-(vws|\d+[abcq])$")  # GCP's virtual workstations; NVIDIA's vGPU types
+LICENSED = re.compile(r"-(vws|vgpu|\d+[abcq])$")  # GCP's virtual workstations; flavors with vGPUs; NVIDIA's vGPU types
 RELEASES = {
     "debian 12": r"debian\W*12|bookworm",
     "debian 13": r"debian\W*13|trixie",
@@ -68,8 +68,8 @@ def resolve(
     architecture, least = _architecture_and_driver(name, framework)
     guests = _guests(distribution)
     driver = _driver(model, settings, least, guests)
-    if driver == "distro":
-        guests = _with_own_driver(name, least, guests)
+    if driver in ("distro", "cuda-repository"):
+        guests = _guests_with(driver, name, least, guests)
     modules = _table()["architectures"][architecture]["modules"]
     offered = {guest: about[driver] for guest, about in guests.items() if driver in about}
     image = _table()["images"][framework]
@@ -94,7 +94,7 @@ def distribution(image: str) -> str | None:
 
 @cache
 def _table() -> dict[str, Any]:
-    content: dict[str, Any] = yaml_documents.read(Path(__file__).with_name("table.yaml"))
+    content: dict[str, Any] = yaml_documents.read(Path(__file__).with_name("gpus_and_drivers.yaml"))
     return content
 
 
@@ -166,21 +166,39 @@ def _licence(model: str, settings: Gpu) -> None:
     if missing:
         raise PreflightError(
             f"gpu: {model} as a licensed vGPU needs {' and '.join(missing)}",
-            "NVIDIA's licensing portal has both: the guest driver (.run) and the client configuration token (.tok)",
+            "NVIDIA's licensing portal has both: the guest driver (.run) and the client configuration token (.tok); "
+            "if the machine image has both already, set `gpu.driver: image`",
         )
 
 
-def _with_own_driver(name: str, least: str, guests: Mapping[str, Any]) -> dict[str, Any]:
-    """Select the ``guests`` whose own driver is new enough. Raises PreflightError if there are none."""
-    usable = {guest: about for guest, about in guests.items() if _new_enough(about, least)}
+def _guests_with(driver: str, name: str, least: str, guests: Mapping[str, Any]) -> dict[str, Any]:
+    """Select the ``guests`` for which a source has a driver that is new enough.
+
+    Args:
+        driver: The source: distro or cuda-repository.
+        name: The GPU, for the message.
+        least: The minimum version of the driver.
+        guests: Rows of the table.
+
+    Raises:
+        PreflightError: There are none.
+    """
+    usable = {guest: about for guest, about in guests.items() if _has(about, driver, least)}
     if not usable:
+        rows, sources = _table()["distributions"], ("distro", "cuda-repository")
         drivers = ", ".join(f"{guest} has {about['driver']}" for guest, about in guests.items())
-        others = [guest for guest, about in _table()["distributions"].items() if _new_enough(about, least)]
+        others = [source for source in sources if any(_has(about, source, least) for about in guests.values())]
+        images = [guest for guest, about in rows.items() if _has(about, driver, least)]
+        absent = "" if driver == "distro" else ", and NVIDIA's repository lacks the branch for it that the deploy pins"
         raise PreflightError(
-            f"gpu.driver: distro: {name} needs driver {least} or newer, {drivers}",
-            f"`gpu.driver: cuda-repository`, or an image of {', '.join(others)}",
+            f"gpu.driver: {driver}: {name} needs driver {least} or newer, {drivers}{absent}",
+            ", or ".join([*(f"`gpu.driver: {source}`" for source in others), f"an image of {', '.join(images)}"]),
         )
     return usable
+
+
+def _has(about: Mapping[str, Any], driver: str, least: str) -> bool:
+    return driver in about and (driver != "distro" or _new_enough(about, least))
 
 
 def _new_enough(about: Mapping[str, Any], least: str) -> bool:

@@ -69,7 +69,7 @@ def test_pairing_lists_the_content_of_the_image() -> None:
 
 @pytest.mark.parametrize(
     ("distribution", "driver"),
-    [("debian 12", "cuda-repository"), ("debian 13", "cuda-repository"), ("ubuntu 24.04", "distro")],
+    [("debian 12", "cuda-repository"), ("ubuntu 24.04", "distro"), (None, "cuda-repository")],
 )
 def test_pytorch_needs_a_newer_driver(distribution: str, driver: str) -> None:
     pairing = resolve("nvidia-tesla-t4", distribution, "pytorch")
@@ -124,7 +124,7 @@ def test_driver_of_the_distribution_is_used_if_new_enough() -> None:
 
 def test_gpus_before_turing_get_proprietary_modules() -> None:
     assert resolve("v100", "ubuntu 22.04").packages["ubuntu 22.04"][0] == "nvidia-headless-580-server"
-    assert "nvidia-kernel-dkms" in resolve("v100", "debian 13", driver="cuda-repository").packages["debian 13"]
+    assert "nvidia-kernel-dkms" in resolve("v100", "debian 12", driver="cuda-repository").packages["debian 12"]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_gpu_too_new_for_the_distribution_uses_nvidias_driver(distribution: str 
 
 def test_nvidias_repository_is_pinned_to_a_branch_for_every_gpu() -> None:
     pairing = resolve("p100", driver="cuda-repository")
-    assert tuple(pairing.packages) == tuple(pairing.first) == ALL
+    assert tuple(pairing.packages) == tuple(pairing.first) == ("debian 12", "ubuntu 22.04", "ubuntu 24.04")
     assert set(pairing.first.values()) == {("nvidia-driver-pinning-580",)}
 
 
@@ -191,7 +191,8 @@ def test_distribution_without_a_driver_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "driver"), [("nvidia-tesla-t4", "vgpu"), ("nvidia-tesla-t4-vws", "auto"), ("grid_a100-10c", "auto")]
+    ("name", "driver"),
+    [("nvidia-tesla-t4", "vgpu"), ("nvidia-tesla-t4-vws", "auto"), ("grid_a100-10c", "auto"), ("a100-vgpu", "auto")],
 )
 def test_licensed_gpu_needs_the_users_installer_and_token(name: str, driver: str) -> None:
     with pytest.raises(PreflightError, match=r"needs gpu\.vgpu_installer and gpu\.vgpu_token") as caught:
@@ -250,3 +251,12 @@ def test_every_row_of_the_table_resolves_or_has_a_reason(framework: Framework) -
 def test_pairing_is_immutable() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         resolve("t4").driver = "none"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("framework", "section"), [("pytorch", {}), ("tensorflow", {"driver": "cuda-repository"})])
+def test_debian_13_is_refused_if_its_own_driver_does_not_do(framework: Framework, section: dict[str, str]) -> None:
+    """NVIDIA's repository for Debian 13 lacks the branch that the deploy pins."""
+    with pytest.raises(PreflightError, match=r"debian 13 has 550\.163\.01, and NVIDIA's repository lacks") as caught:
+        resolve("h100", "debian 13", framework, **section)
+    assert "an image of debian 12, ubuntu 22.04, ubuntu 24.04" in caught.value.hint
+    assert ("`gpu.driver: distro`" in caught.value.hint) == (framework == "tensorflow")

@@ -68,7 +68,7 @@ def gpu_and_image(config: Config, record: Record | None) -> tuple[str | None, st
     for role in ("worker", "head"):
         flavor = site.flavor(role)
         if _machine(config, role, flavor)["gpus"]:
-            return model(flavor.properties) or flavor.name, config.openstack.image or ""
+            return model(flavor.properties, flavor.name), config.openstack.image or ""
     return None, config.openstack.image or ""
 
 

@@ -8,6 +8,7 @@ _GPU = re.compile(
     r"gpu|cuda|nvidia|tesla|quadro|geforce|rtx|gtx|\b(gh|gb|dgx|[abhklmptv])\d{1,4}[a-z]*\b", re.IGNORECASE
 )
 _RESOURCE = re.compile(r"resources\d*:[VP]GPU")
+_VIRTUAL = re.compile(r"resources\d*:VGPU")
 
 
 def gpus(properties: Mapping[str, str]) -> int:
@@ -21,10 +22,19 @@ def gpus(properties: Mapping[str, str]) -> int:
     return whole + sum(_number(count) for key, count in properties.items() if _RESOURCE.fullmatch(key))
 
 
-def model(properties: Mapping[str, str]) -> str | None:
-    """Return the flavor's name for its GPUs, or None."""
+def model(properties: Mapping[str, str], flavor: str) -> str:
+    """Return the model of a flavor's GPUs: the alias of a passed-through device, or the flavor's name.
+
+    Args:
+        properties: The flavor's extra specs.
+        flavor: The flavor's name.
+
+    Returns:
+        The name, with the suffix "-vgpu" if the GPUs are virtual: these need NVIDIA's licensed guest driver.
+    """
     names = [alias.rpartition(":")[0] for alias in properties.get("pci_passthrough:alias", "").split(",")]
-    return next((name for name in names if _GPU.search(name.replace("_", "-"))), None)
+    name = next((name for name in names if _GPU.search(name.replace("_", "-"))), flavor)
+    return f"{name}-vgpu" if any(_VIRTUAL.fullmatch(key) for key in properties) else name
 
 
 def _number(text: str) -> int:

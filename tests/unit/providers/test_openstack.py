@@ -10,7 +10,7 @@ import pytest
 from orchestrator.config.sections import Gpu
 from orchestrator.providers import caller_address
 from orchestrator.providers import openstack as provider
-from orchestrator.providers.openstack.gpus import gpus
+from orchestrator.providers.openstack.gpus import gpus, model
 from tests.stand_ins import echo_stand_in, openstack_cases
 from tests.stand_ins.openstack_cases import config, record
 from tests.stand_ins.openstack_stand_in import OpenStack
@@ -115,6 +115,20 @@ def test_external_network_stays_if_a_second_one_appears(cloud: OpenStack) -> Non
 )
 def test_gpus_are_counted_from_the_properties_of_a_flavor(properties: dict[str, str], count: int) -> None:
     assert gpus(properties) == count
+
+
+@pytest.mark.parametrize(
+    ("properties", "flavor", "name"),
+    [
+        ({"pci_passthrough:alias": "nvme:1,a100:2"}, "g.large", "a100"),
+        ({"pci_passthrough:alias": "gpu_t4:1"}, "g.large", "gpu_t4"),
+        ({"resources:PGPU": "1"}, "h100.large", "h100.large"),
+        ({"resources:VGPU": "1"}, "gpu.small", "gpu.small-vgpu"),
+        ({"resources1:VGPU": "1"}, "a100-4c", "a100-4c-vgpu"),
+    ],
+)
+def test_virtual_gpus_are_named_so(properties: dict[str, str], flavor: str, name: str) -> None:
+    assert model(properties, flavor) == name
 
 
 def test_configured_gpus_apply_to_the_flavor_not_the_heads() -> None:

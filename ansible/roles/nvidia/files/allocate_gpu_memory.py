@@ -4,13 +4,19 @@ import ctypes
 import sys
 
 MEMORY = 64 << 20  # bytes
+NOT_READY = 802  # CUDA_ERROR_SYSTEM_NOT_READY
 
 
 def check(code: int, step: str) -> None:
     if code:
         text = ctypes.c_char_p()
         cuda.cuGetErrorString(code, ctypes.byref(text))
-        sys.exit(f"{step}: {(text.value or b'unknown error').decode()} (CUDA error {code})")
+        remedy = (
+            "; GPUs that NVSwitch connects need NVIDIA's Fabric Manager of exactly the driver's version: "
+            "install and start nvidia-fabricmanager on this machine"
+        )
+        reason = (text.value or b"unknown error").decode()
+        sys.exit(f"{step}: {reason} (CUDA error {code}){remedy if code == NOT_READY else ''}")
 
 
 def allocate(number: int) -> None:
