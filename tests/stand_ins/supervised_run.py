@@ -26,8 +26,9 @@ sys.exit(rank.wait())
 # The supervisor with shorter timeouts.
 HASTY = """
 import pathlib, sys
+from orchestrator import grace_periods
 from orchestrator.trainer.supervision import supervise
-supervise.TRAINER_GRACE, supervise.LAUNCHER_GRACE, supervise.SWEEP_SECONDS = 0.5, 0.5, 0.5
+grace_periods.TRAINER, grace_periods.LAUNCHER, grace_periods.SWEEP = 0.5, 0.5, 0.5
 supervise.start_progress.FIRST_REPORT_SECONDS = 1.0
 sys.exit(supervise.main(pathlib.Path(sys.argv[1])))
 """

@@ -2,11 +2,10 @@
 
 from contextlib import suppress
 
-from orchestrator import ssh
+from orchestrator import grace_periods, ssh
 from orchestrator.cluster import PYTHON, Cluster
 from orchestrator.errors import CommandFailed, NodesFailed, command
 from orchestrator.runs import store, user_variables
-from orchestrator.runs.control import systemd_units
 from orchestrator.runs.control.head import head_session
 from orchestrator.runs.run_record import Run
 from orchestrator.ssh import Session
@@ -16,7 +15,7 @@ from orchestrator.state import StateDir
 def stop(head: Session, run: Run, wait: bool = True) -> None:
     """Stop the run's unit, which ends its processes on every node; wait for that by default."""
     argv = ["sudo", "systemctl", "stop", *([] if wait else ["--no-block"]), run.unit]
-    answer = head.run(argv, timeout=systemd_units.STOP_SECONDS + 30.0)
+    answer = head.run(argv, timeout=grace_periods.STOP_COMMAND)
     if answer.exit_code and "not loaded" not in answer.errors:
         raise CommandFailed("stop the run", argv, answer.exit_code, [answer.errors.strip()])
 
@@ -33,11 +32,11 @@ def sweep(state_dir: StateDir, cluster: Cluster, run: Run) -> None:
         NodesFailed: A node does not answer.
     """
 
-    def end(name: str) -> None:
+    def end_leftovers(name: str) -> None:
         with ssh.connect(state_dir, cluster, name) as session:
             session.run([PYTHON, "-m", "orchestrator.trainer.supervision.leftover_processes", run.id])
 
-    _, reasons = ssh.on_every_node(cluster, end)
+    _, reasons = ssh.on_every_node(cluster, end_leftovers)
     if reasons:
         again = command(f"stop {run.id}", cluster.name)
         raise NodesFailed("processes of the run may be left on", reasons, f"{again} once they answer")

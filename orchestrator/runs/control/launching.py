@@ -56,9 +56,9 @@ def check_nodes(state_dir: StateDir, cluster: Cluster, digest: str, options: Lau
         health_checks.require_healthy(health, cluster)
         every = list(dict.fromkeys([cluster.head, *used]))  # the head launches, even without ranks
         interface = health_checks.common_interface(health, options.network_interface, every)
-    memory = min(health.facts[name].memory // cluster.nodes[name].slots for name in used)
+    memory = min(health.reports[name].memory // cluster.nodes[name].slots for name in used)
     # Horovod uses only loopback if all ranks are on the head.
-    hardware = {name: facts.hardware for name, facts in health.facts.items() if facts.hardware}
+    hardware = {name: report.hardware for name, report in health.reports.items() if report.hardware}
     return NodeResources(LOOPBACK if used == [cluster.head] else interface, memory, hardware)
 
 

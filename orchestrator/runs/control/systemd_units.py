@@ -1,11 +1,11 @@
 """Units of systemd on the head that supervise runs: the command that starts one, and which still have processes."""
 
+from orchestrator import grace_periods
 from orchestrator.cluster import PYTHON, Cluster
 from orchestrator.runs import fetch_limits, run_record
 from orchestrator.runs.run_record import Run
 from orchestrator.ssh import Session
 
-STOP_SECONDS = 150  # limits of trainer, launcher and sweep of all nodes together, with a margin
 STATES = "--state=activating,active,deactivating"
 KILLED = ("stop-sigkill", "final-sigkill")
 CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd")  # of cgroup version 2 and 1
@@ -22,7 +22,7 @@ def unit_command(cluster: Cluster, run: Run) -> list[str]:
         "StandardOutput": f"append:{run.directory}/log",
         "StandardError": f"append:{run.directory}/log",
         "KillMode": "mixed",
-        "TimeoutStopSec": str(STOP_SECONDS),
+        "TimeoutStopSec": str(grace_periods.UNIT),
         "OOMPolicy": "continue",
         "ExecStopPost": f"-rm -f {run.directory}/{run_record.ENVIRONMENT}",  # also if the supervisor is killed
     }

@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orchestrator import grace_periods
+
 if TYPE_CHECKING:
     import subprocess
 
@@ -95,7 +97,7 @@ def active_runs() -> list[str]:
     return sorted({value[len(prefix) :].decode() for value in values if value.startswith(prefix)})
 
 
-def end(mark: str, grace: float = 5.0, with_descendants: bool = False) -> int:
+def end_marked(mark: str, grace: float = grace_periods.LEFTOVERS, with_descendants: bool = False) -> int:
     """Terminate marked processes, and kill those that are left after a grace period.
 
     Args:
@@ -160,4 +162,4 @@ def _parent_and_threads(pid: int) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    end(f"{RUN}={sys.argv[1]}")
+    end_marked(f"{RUN}={sys.argv[1]}")

@@ -16,21 +16,14 @@ import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
-from orchestrator import launch_layout
+from orchestrator import grace_periods, launch_layout
 from orchestrator.launch_layout import FIRST_PORT, Layout, Process
-from orchestrator.trainer.supervision import leftover_processes, rank_record, user_variables
+from orchestrator.trainer.supervision import leftover_processes, rank_exit_codes, rank_record, user_variables
 from orchestrator.trainer.supervision.signals import Signals
 
 ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 AGENT = "ORCHESTRATOR_AGENT"  # variable that marks what an agent started, by the agent's host
-FOLLOW_SECONDS = 2.0  # for other ranks to report that they fail, too
-GRACE = 8.0  # seconds for processes to end after SIGTERM: more than a rank's wrapper takes
-DAEMON_GRACE = (
-    2.0  # for programs with a log of their own: Ray's daemon drains for 30 seconds, and nothing is left to do
-)
 LAST_LINES = 10
-TERMINATED = 128 + signal.SIGTERM
-NOT_FOUND = 127  # as in shells
 
 
 class Agent:
@@ -74,7 +67,7 @@ class Agent:
         while self.running:
             ready = [descriptor for descriptor, _ in poll.poll()]
             if sys.stdin.fileno() in ready or signals.received() & ENDING:
-                return TERMINATED
+                return rank_exit_codes.TERMINATED
             for ended, process in [(p, self.running[p]) for p in self.running if p.poll() is not None]:
                 code = self._ended(ended, process)
                 if code or (process.rank == 0 and self.layout.has_leader):
@@ -94,13 +87,13 @@ class Agent:
                 record._replace(ended=time.time(), exit_code=code).write(path)
         return code
 
-    def end(self) -> None:
-        """End what is left."""
+    def end_running(self) -> None:
+        """End the processes that still run; kill those that do not end in time."""
         for running in self.running:
             running.terminate()
         began = time.monotonic()
         for running, process in self.running.items():
-            grace = GRACE if process.log is None else DAEMON_GRACE
+            grace = grace_periods.WRAPPER if process.log is None else grace_periods.DAEMON
             try:
                 running.wait(max(0.0, began + grace - time.monotonic()))
             except subprocess.TimeoutExpired:
@@ -115,15 +108,15 @@ def main(run_directory: Path, host: str) -> int:
     with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as unbuffered:
         order = json.loads(unbuffered.readline() or b"null")
     if order is None:
-        return TERMINATED
+        return rank_exit_codes.TERMINATED
     os.chdir(order["directory"])
     os.environ.update(order["environment"], **{AGENT: host})
-    code = agent.wait(signals) if agent.start(dict(os.environ)) else NOT_FOUND
-    if code not in (0, TERMINATED):
-        leftover_processes.wait_for_all(agent.running, FOLLOW_SECONDS)
-    agent.end()
+    code = agent.wait(signals) if agent.start(dict(os.environ)) else rank_exit_codes.NOT_FOUND
+    if code not in (0, rank_exit_codes.TERMINATED):
+        leftover_processes.wait_for_all(agent.running, grace_periods.OTHER_RANKS)
+    agent.end_running()
     # Descendants without a mark, too: Ray's helpers overwrite their environment with a title.
-    leftover_processes.end(f"{AGENT}={host}", with_descendants=True)
+    leftover_processes.end_marked(f"{AGENT}={host}", with_descendants=True)
     shutil.rmtree(launch_layout.scratch(os.environ[leftover_processes.RUN]), ignore_errors=True)
     return code
 

@@ -16,10 +16,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrator import launch_layout
+from orchestrator import grace_periods, launch_layout
 from orchestrator.launch_layout import Layout
-from orchestrator.trainer.supervision import leftover_processes, rank_record
-from orchestrator.trainer.supervision.node_agent import ENDING, GRACE, TERMINATED
+from orchestrator.trainer.supervision import leftover_processes, rank_exit_codes, rank_record
+from orchestrator.trainer.supervision.node_agent import ENDING
 from orchestrator.trainer.supervision.output_relay import Relay
 from orchestrator.trainer.supervision.own_addresses_and_ports import is_local
 from orchestrator.trainer.supervision.rank_environment import RENDEZVOUS_HOST, RENDEZVOUS_PORT
@@ -27,11 +27,8 @@ from orchestrator.trainer.supervision.signals import Signals
 
 # A host that vanishes is noticed after 30 seconds.
 SSH = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=10"]
-SSH_FAILED = 255  # exit code of ssh if the connection is lost or the remote command is killed
 LOST_AGENT = re.compile(r"the agent on (\S+) was killed, or the connection to it was lost")  # in the run's log
 OF_THE_UNIT = {"HOME", "INVOCATION_ID", "JOURNAL_STREAM", "LOGNAME", "SHELL", "SYSTEMD_EXEC_PID", "USER"}
-END_SECONDS = GRACE + 7.0  # for an agent, which ends its processes within GRACE, then what they left within 5 s
-SETTLE_SECONDS = 3.0  # for other hosts to report that they fail, too
 
 Agents = dict[str, "subprocess.Popen[bytes]"]
 
@@ -47,7 +44,7 @@ def main(run_directory: Path) -> int:
     _order(agents, {**_passed_on(), **_rendezvous(layout)})
     code = _wait(agents, layout, signals)
     _report_lost(agents, layout, run_directory)
-    _end(agents)
+    _end_agents(agents)
     for relay in relays.values():
         relay.drain()
     return code
@@ -103,19 +100,19 @@ def _wait(agents: Agents, layout: Layout, signals: Signals) -> int:
         ended = [code for code in codes.values() if code is not None]
         failed = [code for code in ended if code]
         if failed:
-            leftover_processes.wait_for_all(agents.values(), SETTLE_SECONDS)
+            leftover_processes.wait_for_all(agents.values(), grace_periods.OTHER_HOSTS)
             return leftover_processes.exit_code(failed[0])
         if len(ended) == len(agents) or (layout.has_leader and codes[layout.ranks[0]] == 0):
             return 0
         signals.wait(60.0)
         if signals.received() & ENDING:
-            return TERMINATED
+            return rank_exit_codes.TERMINATED
 
 
 def _report_lost(agents: Agents, layout: Layout, run_directory: Path) -> None:
     """Name each agent that ended without having said why: by a signal, or with its connection."""
     codes = {host: agent.poll() or 0 for host, agent in agents.items()}
-    lost = {host: code for host, code in codes.items() if code < 0 or code == SSH_FAILED}
+    lost = {host: code for host, code in codes.items() if code < 0 or code == rank_exit_codes.SSH_FAILED}
     records = rank_record.read_all(run_directory) if lost else []
     failed = {layout.ranks[record.rank] for record in records if record.exit_code and not record.terminated}
     for host in lost.keys() - failed:
@@ -123,11 +120,11 @@ def _report_lost(agents: Agents, layout: Layout, run_directory: Path) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-def _end(agents: Agents) -> None:
+def _end_agents(agents: Agents) -> None:
     """Let every agent end its processes: the end of its input tells it to."""
     for agent in agents.values():
         os.close(_input(agent))
-    deadline = time.monotonic() + END_SECONDS
+    deadline = time.monotonic() + grace_periods.AGENT
     for agent in agents.values():
         try:
             agent.wait(max(0.0, deadline - time.monotonic()))

@@ -15,7 +15,8 @@ import threading
 import time
 from collections import defaultdict
 
-DRAIN_SECONDS = 5.0
+from orchestrator import grace_periods
+
 PAUSE_SECONDS = 1.0  # an incomplete line is ended and passed on after that
 NEWLINE_SECONDS = 0.05  # for the newline after a carriage return: they end one line; progress bars write none
 PIECE = 1 << 16  # bytes: capacity of a pipe
@@ -50,8 +51,8 @@ class Relay:
             self.threads[-1].start()
 
     def drain(self) -> None:
-        """Wait until everything is copied, at most DRAIN_SECONDS, since a process may hold a pipe or not read."""
-        deadline = time.monotonic() + DRAIN_SECONDS
+        """Wait until everything is copied, at most ``grace_periods.DRAIN``."""
+        deadline = time.monotonic() + grace_periods.DRAIN
         for thread in self.threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 

@@ -27,18 +27,19 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from orchestrator import launch_layout
-from orchestrator.trainer.supervision import leftover_processes, rank_environment, rank_record, user_variables
+from orchestrator import grace_periods, launch_layout
+from orchestrator.trainer.supervision import (
+    leftover_processes,
+    rank_environment,
+    rank_exit_codes,
+    rank_record,
+    user_variables,
+)
 from orchestrator.trainer.supervision.output_relay import Relay
 from orchestrator.trainer.supervision.rank_record import ENDED_BY_LAUNCHER, RankRecord
 from orchestrator.trainer.supervision.signals import Signals
 
 ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
-NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as in shells
-# Seconds before a rank's remaining processes are killed: fewer than a launcher waits for the wrapper to end.
-GRACE = {"HOROVOD_RANK": 3.0, rank_environment.OPEN_MPI: 0.5, "RANK": 3.0}
-PARTING = 1.0  # for a rank that exits while the launcher hangs up: its exit code may be the reason
-NODE_GRACE = 25.0  # seconds for a trainer whose node is taken away: clouds give 30 and more
 
 
 def main(run_directory: Path) -> int:
@@ -58,7 +59,8 @@ def main(run_directory: Path) -> int:
     code, terminated = _run(program, environment, relay, signals, partial(_end_grace, run_directory))
     with suppress(OSError):  # no space left on the shared storage; the rank's processes must end all the same
         record._replace(ended=time.time(), exit_code=code, terminated=terminated).write(path)
-    leftover_processes.end(f"{leftover_processes.RANK}={mark}", GRACE[variable], with_descendants=True)
+    grace = grace_periods.MPI_RANK if variable == rank_environment.OPEN_MPI else grace_periods.RANK
+    leftover_processes.end_marked(f"{leftover_processes.RANK}={mark}", grace, with_descendants=True)
     relay.drain()
     return code
 
@@ -75,7 +77,7 @@ def _run(
         missing = isinstance(error, FileNotFoundError)
         reason = "no such command" if missing else error.strerror
         print(f"{program[0]}: {reason} on {socket.gethostname()}", file=sys.stderr)
-        return (NOT_FOUND if missing else NOT_EXECUTABLE), False
+        return (rank_exit_codes.NOT_FOUND if missing else rank_exit_codes.NOT_EXECUTABLE), False
     relay.start()
     return _wait(child, signals, end_grace)
 
@@ -88,7 +90,7 @@ def _end_grace(run_directory: Path) -> float:
     behind_ssh = bool(os.environ.get("SSH_CONNECTION"))
     by_mpi = rank_environment.variable(os.environ) == rank_environment.OPEN_MPI
     of_node = not _run_is_ending(run_directory) if by_mpi else behind_ssh
-    return NODE_GRACE if (run_directory / "config.json").exists() and of_node else 0.0
+    return grace_periods.NODE_SHUTDOWN if (run_directory / "config.json").exists() and of_node else 0.0
 
 
 def _run_is_ending(run_directory: Path) -> bool:
@@ -117,7 +119,7 @@ def _wait(child: "subprocess.Popen[bytes]", signals: Signals, end_grace: Callabl
                     child.terminate()
         if gone:
             poll.unregister(sys.stdout.fileno())
-            deadline = min(deadline, time.monotonic() + PARTING)
+            deadline = min(deadline, time.monotonic() + grace_periods.HANG_UP)
         if code is not None or time.monotonic() >= deadline:
             return (ENDED_BY_LAUNCHER if code is None else code), deadline < math.inf
 

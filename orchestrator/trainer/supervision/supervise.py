@@ -3,8 +3,8 @@
 The launcher's arguments are read from ``command.json``, so that no shell and no unit file can change a word of them.
 The process is stopped by SIGTERM (``systemctl stop``). The trainer is then first asked by a file to end with a
 checkpoint, because a launcher does not forward signals to its ranks: its ssh clients just die. However the launcher
-ends, all processes of the run are ended on every host of the hostfile. Every wait has a limit, and together they stay
-below the unit's TimeoutStopSec.
+ends, all processes of the run are ended on every host of the hostfile. Every wait has a limit (``grace_periods``), and
+together they stay below the unit's TimeoutStopSec.
 """
 
 import json
@@ -21,23 +21,20 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from orchestrator import launch_layout
+from orchestrator import grace_periods, launch_layout
 from orchestrator.launch_layout import FIRST_PORT, Layout
 from orchestrator.trainer.supervision import (
     installed_packages,
     leftover_processes,
     rank_environment,
+    rank_exit_codes,
     start_progress,
     user_variables,
 )
 from orchestrator.trainer.supervision.own_addresses_and_ports import free_ports, is_local, towards
 from orchestrator.trainer.supervision.signals import Signals
 
-TRAINER_GRACE = 60.0  # for a step and a checkpoint
-LAUNCHER_GRACE = 20.0
-SWEEP_SECONDS, SWEEP_SECONDS_EACH = 15.0, 0.25  # hosts are swept in parallel
 SSH = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"]
-SSH_FAILED = 255
 NOT_STARTED = 127
 
 
@@ -90,15 +87,15 @@ def _launch(run_directory: Path, command: list[str], signals: Signals, start: st
         signals.wait(1.0)
         _prepare_end(run_directory)
         if signal.SIGTERM in signals.received() and patience == math.inf:
-            patience = time.monotonic() + (TRAINER_GRACE if _ask_trainer(run_directory) else 0.0)
+            patience = time.monotonic() + (grace_periods.TRAINER if _ask_trainer(run_directory) else 0.0)
         start.report_progress()
         if (time.monotonic() >= patience or start.late) and deadline == math.inf:
-            deadline = time.monotonic() + LAUNCHER_GRACE
+            deadline = time.monotonic() + grace_periods.LAUNCHER
             _signal_group(launcher.pid, signal.SIGTERM)  # horovodrun, and the shell and mpirun that it becomes
         if time.monotonic() >= deadline:
             _signal_group(launcher.pid, signal.SIGKILL)
         code = leftover_processes.reap(launcher)
-    _end_group(launcher, min(deadline, time.monotonic() + LAUNCHER_GRACE))
+    _end_group(launcher, min(deadline, time.monotonic() + grace_periods.LAUNCHER))
     return code, patience < math.inf
 
 
@@ -136,15 +133,15 @@ def sweep(hostfile: str, run: str) -> tuple[list[str], list[str]]:
     Returns:
         Hosts that were not swept in time, and those of them that are gone: they refuse a connection.
     """
-    leftover_processes.end(f"{leftover_processes.RUN}={run}", with_descendants=True)
+    leftover_processes.end_marked(f"{leftover_processes.RUN}={run}", with_descendants=True)
     remote_hosts = [host for host in (line.split()[0] for line in hostfile.splitlines()) if not is_local(host)]
-    seconds = SWEEP_SECONDS + SWEEP_SECONDS_EACH * len(remote_hosts)
+    seconds = grace_periods.SWEEP + grace_periods.SWEEP_EACH_HOST * len(remote_hosts)
     with ThreadPoolExecutor(max_workers=len(remote_hosts) or 1) as pool:
         codes = dict(
             zip(remote_hosts, pool.map(lambda host: _sweep_host(host, run, seconds), remote_hosts), strict=True)
         )
-    unswept = [host for host, code in codes.items() if code in (None, SSH_FAILED)]
-    return unswept, [host for host in unswept if codes[host] == SSH_FAILED]
+    unswept = [host for host, code in codes.items() if code in (None, rank_exit_codes.SSH_FAILED)]
+    return unswept, [host for host in unswept if codes[host] == rank_exit_codes.SSH_FAILED]
 
 
 def _sweep_host(host: str, run: str, seconds: float) -> "int | None":
@@ -156,7 +153,7 @@ def _sweep_host(host: str, run: str, seconds: float) -> "int | None":
         )
     except subprocess.TimeoutExpired:
         return None
-    if swept.returncode not in (0, SSH_FAILED):
+    if swept.returncode not in (0, rank_exit_codes.SSH_FAILED):
         reason = swept.stderr.strip() or f"exit code {swept.returncode}"
         _log(f"processes of the run may be left on {host}: {reason}")
     return swept.returncode

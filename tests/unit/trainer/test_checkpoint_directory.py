@@ -1,5 +1,6 @@
 """Directory of checkpoints after a kill at any moment."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def test_checkpoint_stays_until_its_replacement_is_listed(
 
     fill = killed if last == "fill" else filled("second")
     if last == "flush":
-        monkeypatch.setattr(checkpoints_directory, "flush", killed)
+        monkeypatch.setattr(os, "fsync", killed)
     if last == "rename":
         monkeypatch.setattr(Path, "rename", killed)
     if last == "index":

@@ -31,10 +31,10 @@ def reported() -> Hardware:
 
 
 def test_this_machine_is_described() -> None:
-    facts = reported()
-    assert facts.cpus > 0
-    assert facts.kernel
-    assert facts.architecture
+    described = reported()
+    assert described.cpus > 0
+    assert described.kernel
+    assert described.architecture
 
 
 @pytest.mark.parametrize(
@@ -54,17 +54,17 @@ def test_gpus_network_and_system_are_read(kernel: Path) -> None:
     (kernel / "drivers" / "mlx5_core").mkdir(parents=True)
     (kernel / "network" / "eth0" / "device" / "driver").symlink_to(kernel / "drivers" / "mlx5_core")
     (kernel / "system").write_text('NAME="Debian"\nPRETTY_NAME="Debian 12"\n')
-    facts = reported()
-    assert (facts.gpus, facts.gpu_driver) == (["NVIDIA A100"], "535.183.01")
-    assert (facts.nic_driver, facts.nic_mbits, facts.system) == ("mlx5_core", 10_000, "Debian 12")
+    described = reported()
+    assert (described.gpus, described.gpu_driver) == (["NVIDIA A100"], "535.183.01")
+    assert (described.nic_driver, described.nic_mbits, described.system) == ("mlx5_core", 10_000, "Debian 12")
 
 
-def test_unreadable_facts_are_left_out(kernel: Path) -> None:
+def test_unreadable_values_are_left_out(kernel: Path) -> None:
     (kernel / "network" / "eth0").mkdir(parents=True)
     (kernel / "network" / "eth0" / "speed").write_text("-1\n")  # of an interface without a link
-    facts = reported()
-    assert (facts.cpu_model, facts.cpu_flags, facts.gpus, facts.gpu_driver) == (None, [], [], None)
-    assert (facts.nic_driver, facts.nic_mbits, facts.machine) == (None, None, None)
+    described = reported()
+    assert (described.cpu_model, described.cpu_flags, described.gpus, described.gpu_driver) == (None, [], [], None)
+    assert (described.nic_driver, described.nic_mbits, described.machine) == (None, None, None)
 
 
 def test_packages_of_image_and_overlay_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ END_FROM_WITHIN = f"""
 import subprocess, sys
 from orchestrator.trainer.supervision import leftover_processes
 child = subprocess.Popen([sys.executable, "-c", {SLEEP!r}])
-print(leftover_processes.end(sys.argv[1]), child.wait(), flush=True)
+print(leftover_processes.end_marked(sys.argv[1]), child.wait(), flush=True)
 """
 AS_A_CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {END_FROM_WITHIN!r}, sys.argv[1]])"
 
@@ -59,7 +59,7 @@ def test_run_is_active_while_it_has_a_process(start: Start, run: str) -> None:
 
 def test_ending_a_run_ends_its_processes_and_no_others(start: Start, run: str) -> None:
     own, other = begin(start, SLEEP, run), begin(start, SLEEP, f"{run}-of-another")
-    assert leftover_processes.end(f"ORCHESTRATOR_RUN={run}") == 1
+    assert leftover_processes.end_marked(f"ORCHESTRATOR_RUN={run}") == 1
     assert waiting.ends(own)
     assert waiting.is_running(other)
 
@@ -67,13 +67,13 @@ def test_ending_a_run_ends_its_processes_and_no_others(start: Start, run: str) -
 def test_orphan_in_another_session_is_ended(start: Start, run: str) -> None:
     daemon = begin(start, LEAVE_A_DAEMON, run)
     assert os.getsid(daemon) == daemon
-    assert leftover_processes.end(f"ORCHESTRATOR_RUN={run}") >= 1
+    assert leftover_processes.end_marked(f"ORCHESTRATOR_RUN={run}") >= 1
     assert waiting.ends(daemon)
 
 
 def test_process_that_ignores_termination_is_killed(start: Start, run: str) -> None:
     stubborn = begin(start, STUBBORN, run)
-    assert leftover_processes.end(f"ORCHESTRATOR_RUN={run}", grace=0.2) == 1
+    assert leftover_processes.end_marked(f"ORCHESTRATOR_RUN={run}", grace=0.2) == 1
     assert waiting.ends(stubborn)
 
 
@@ -84,7 +84,7 @@ def test_end_spares_the_caller_and_its_ancestors(start: Start, run: str) -> None
 
 
 def test_ending_a_run_without_processes_ends_nothing(run: str) -> None:
-    assert leftover_processes.end(f"ORCHESTRATOR_RUN={run}") == 0
+    assert leftover_processes.end_marked(f"ORCHESTRATOR_RUN={run}") == 0
 
 
 def test_program_sweeps_the_given_run(start: Start, run: str) -> None:
@@ -100,9 +100,9 @@ from orchestrator.trainer.supervision import leftover_processes
 leftover_processes.adopt_orphans()
 subprocess.run(["env", "-i", "setsid", "--fork", sys.executable, "-c", {SLEEP!r}], stdout=sys.stderr)
 before = len(leftover_processes.descendants(os.getpid()))
-ended = leftover_processes.end("ORCHESTRATOR_RUN=none", with_descendants=sys.argv[1] == "own")
+ended = leftover_processes.end_marked("ORCHESTRATOR_RUN=none", with_descendants=sys.argv[1] == "own")
 print(before, ended, len(leftover_processes.descendants(os.getpid())), flush=True)
-leftover_processes.end("ORCHESTRATOR_RUN=none", with_descendants=True)
+leftover_processes.end_marked("ORCHESTRATOR_RUN=none", with_descendants=True)
 """
 
 

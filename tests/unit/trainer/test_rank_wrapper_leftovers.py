@@ -6,8 +6,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from orchestrator import grace_periods
 from orchestrator.trainer.supervision.rank_record import RankRecord
-from orchestrator.trainer.supervision.rank_wrapper import GRACE
 from tests import waiting
 from tests.stand_ins import wrapped_rank
 from tests.unit.conftest import Start
@@ -142,7 +142,7 @@ def test_stubborn_process_is_killed_before_mpi_kills_the_wrapper(start: Start, r
     child.terminate()
     child.wait(60)
     assert waiting.ends(stubborn)
-    assert GRACE["OMPI_COMM_WORLD_RANK"] < 1.0
+    assert grace_periods.MPI_RANK < 1.0
 
 
 SAVES = """
@@ -205,5 +205,5 @@ def test_trainer_has_no_time_left_once_the_launcher_is_gone(start: Start, run_di
     child.terminate()
     assert child.stdout is not None
     child.stdout.close()
-    assert child.wait(GRACE["HOROVOD_RANK"] + 10) == 143
+    assert child.wait(grace_periods.RANK + 10) == 143
     assert waiting.ends(stubborn)

@@ -126,6 +126,16 @@ def test_agreement_between_steps_counts_as_communication(tmp_path: Path) -> None
         assert value(tmp_path, "step_part_seconds_sum", part="communication") >= 2 * 0.02
 
 
+def test_pause_between_steps_counts_for_no_step(tmp_path: Path) -> None:
+    with recorder(tmp_path) as record:
+        for number, _ in enumerate(record.epoch(1, range(3)), 1):
+            record.step(number, 0.1, 0.0)
+            with record.pause():
+                time.sleep(0.5)
+        assert value(tmp_path, "step_seconds_count") == 2
+        assert value(tmp_path, "step_seconds_sum") < 0.5
+
+
 def test_step_parts_sum_to_the_step_even_if_clocks_jump() -> None:
     assert telemetry_recorder.split_step(1.0, 0.25, 0.5) == StepTimes(0.25, 0.25, 0.5)
     assert telemetry_recorder.split_step(1.0, 0.25, 3600.0) == StepTimes(0.25, 0.0, 0.75)

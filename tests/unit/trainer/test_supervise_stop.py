@@ -5,13 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.runs.control import systemd_units
-from orchestrator.trainer.supervision import supervise
 from tests import waiting
 from tests.stand_ins import supervised_run, wrapped_rank
 from tests.unit.conftest import StandIn, Start
 
-END_SECONDS = 5.0  # leftover_processes.end()
 LEAVE_A_DAEMON = f"""
 import subprocess, sys
 command = [sys.executable, "-c", {wrapped_rank.SLEEP!r}]
@@ -94,11 +91,6 @@ def test_script_with_exit_code_75_has_failed(start: Start, run_directory: Path) 
     code = "raise SystemExit(75)"
     supervised_run.supervise(start, run_directory, "-c", supervised_run.LAUNCH, str(run_directory), code).wait()
     assert supervised_run.status(run_directory).state == "failed"
-
-
-def test_stop_fits_into_the_units_timeout() -> None:
-    seconds = supervise.TRAINER_GRACE + supervise.LAUNCHER_GRACE + END_SECONDS + supervise.SWEEP_SECONDS
-    assert seconds < systemd_units.STOP_SECONDS
 
 
 @pytest.mark.parametrize("exit_code", [0, 3])

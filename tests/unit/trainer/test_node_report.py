@@ -9,69 +9,69 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.schema import NodeFacts
-from orchestrator.trainer.telemetry import node_facts
+from orchestrator.schema import NodeReport
+from orchestrator.trainer.telemetry import node_report
 from tests import waiting
 from tests.unit.conftest import StandIn, Start
 
 
-def facts_of(address: str, shared: Path, *peers: str) -> NodeFacts:
-    command = [sys.executable, "-m", "orchestrator.trainer.telemetry.node_facts", address, str(shared), *peers]
+def report_of(address: str, shared: Path, *peers: str) -> NodeReport:
+    command = [sys.executable, "-m", "orchestrator.trainer.telemetry.node_report", address, str(shared), *peers]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return NodeFacts.model_validate_json(output, strict=True)
+    return NodeReport.model_validate_json(output, strict=True)
 
 
 def test_report_matches_the_schema(tmp_path: Path) -> None:
-    facts = facts_of("127.0.0.1", tmp_path)
-    assert (facts.hostname, facts.interface, facts.unreachable) == (socket.gethostname(), "lo", {})
-    assert facts.load >= 0.0
+    report = report_of("127.0.0.1", tmp_path)
+    assert (report.hostname, report.interface, report.unreachable) == (socket.gethostname(), "lo", {})
+    assert report.load >= 0.0
 
 
 def test_address_of_another_machine_is_on_no_interface(tmp_path: Path) -> None:
-    assert facts_of("192.0.2.1", tmp_path).interface is None  # an address reserved for documentation
+    assert report_of("192.0.2.1", tmp_path).interface is None  # an address reserved for documentation
 
 
 def test_shared_directory_is_tested_and_measured(tmp_path: Path) -> None:
-    facts = facts_of("127.0.0.1", tmp_path)
-    assert facts.shared_writable
-    assert facts.shared_free > 0
+    report = report_of("127.0.0.1", tmp_path)
+    assert report.shared_writable
+    assert report.shared_free > 0
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("shared", ["/proc", "/no/such/directory"])
 def test_unwritable_shared_directory_is_reported(shared: str) -> None:
-    facts = facts_of("127.0.0.1", Path(shared))
-    assert (facts.shared_writable, facts.shared_free) == (False, 0)
+    report = report_of("127.0.0.1", Path(shared))
+    assert (report.shared_writable, report.shared_free) == (False, 0)
 
 
 def test_free_memory_is_at_most_the_machines(tmp_path: Path) -> None:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    assert 0 < facts_of("127.0.0.1", tmp_path).memory_available < total
+    assert 0 < report_of("127.0.0.1", tmp_path).memory_available < total
 
 
 def test_run_on_the_node_is_reported(start: Start, tmp_path: Path) -> None:
     run = f"run-{os.getpid()}"
     child = start("-c", "import time; print('ready', flush=True); time.sleep(60)", ORCHESTRATOR_RUN=run)
     assert waiting.read_line(child) == "ready"
-    assert run in facts_of("127.0.0.1", tmp_path).runs
+    assert run in report_of("127.0.0.1", tmp_path).runs
 
 
 def test_peers_refused_by_ssh_are_reported_with_its_message(stand_in: StandIn, tmp_path: Path) -> None:
     stand_in("ssh", 'case "$*" in *10.0.0.1\\ true) exit 0;; *10.0.0.3*) exit 7;; esac; echo refused >&2; exit 255')
-    facts = facts_of("127.0.0.1", tmp_path, "10.0.0.1", "10.0.0.2", "10.0.0.3")
-    assert facts.unreachable == {"10.0.0.2": "refused", "10.0.0.3": "ssh exit code 7"}
+    report = report_of("127.0.0.1", tmp_path, "10.0.0.1", "10.0.0.2", "10.0.0.3")
+    assert report.unreachable == {"10.0.0.2": "refused", "10.0.0.3": "ssh exit code 7"}
 
 
 def test_report_is_one_line_of_json(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "orchestrator.trainer.telemetry.node_facts", "127.0.0.1", str(tmp_path)]
+    command = [sys.executable, "-m", "orchestrator.trainer.telemetry.node_report", "127.0.0.1", str(tmp_path)]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert len(output.splitlines()) == 1
-    assert set(json.loads(output)) == set(NodeFacts.model_fields)
+    assert set(json.loads(output)) == set(NodeReport.model_fields)
 
 
-def test_node_facts_imports_little() -> None:
+def test_node_report_imports_little() -> None:
     """All nodes of a cluster run it at once, and nodes may share cores."""
-    assert not imported_by("orchestrator.trainer.telemetry.node_facts") & {
+    assert not imported_by("orchestrator.trainer.telemetry.node_report") & {
         "subprocess",
         "tempfile",
         "concurrent",
@@ -101,7 +101,7 @@ def test_cgroup_limit_is_the_memory_of_the_node(monkeypatch: pytest.MonkeyPatch,
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(value)
     (tmp_path / "first").write_text(f"0::{group}init.scope\n")
-    monkeypatch.setattr(node_facts, "CGROUPS", tmp_path / "cgroup")
-    monkeypatch.setattr(node_facts, "FIRST_PROCESS_CGROUP", tmp_path / "first")
-    facts = node_facts.report("127.0.0.1", tmp_path, [])
-    assert (facts["memory"], facts["memory_available"]) == (1048576, 1048576 - 4096)
+    monkeypatch.setattr(node_report, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(node_report, "FIRST_PROCESS_CGROUP", tmp_path / "first")
+    report = node_report.report("127.0.0.1", tmp_path, [])
+    assert (report["memory"], report["memory_available"]) == (1048576, 1048576 - 4096)
