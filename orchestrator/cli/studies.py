@@ -13,7 +13,7 @@ from orchestrator.cli import output, study_report, study_run, study_tables
 from orchestrator.cli.options import Json
 from orchestrator.errors import ConfigError
 from orchestrator.schema import FileName
-from orchestrator.studies import detached_launches, journal, study_files
+from orchestrator.studies import detached_launches, journal, resumable_study, study_files
 from orchestrator.studies.status import summarise
 from orchestrator.studies.study_definition import Study
 
@@ -49,7 +49,7 @@ def register(app: typer.Typer) -> None:
 def status(source: study_run.Started = None, json: Json = False) -> None:
     """Show what a study has measured so far, and whether it is running."""
     directory = study_run.directory_of(source, "study status {}")
-    study, launches = journal.load(directory).measured(), journal.read(directory)
+    study, launches = resumable_study.load(directory).measured(), journal.read(directory)
     report = summarise(study, launches, journal.runner(directory), detached_launches.read_progress(directory))
     output.as_json(report) if json else study_tables.status(report, directory)
 

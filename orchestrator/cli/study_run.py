@@ -7,15 +7,25 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator import progress, state
-from orchestrator.cli import launch_options, options, output, study_tables
+from orchestrator.cli import chosen_cluster, launch_options, options, output, study_tables
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.config import Config
 from orchestrator.config.paths import expanded
 from orchestrator.errors import ConfigError, RunFailed, command
 from orchestrator.schema.studies import Cell
-from orchestrator.studies import detached_launches, estimate, journal, matrix, status, study_files, study_runner
+from orchestrator.studies import (
+    detached_launches,
+    estimate,
+    journal,
+    matrix,
+    resumable_study,
+    status,
+    study_checks,
+    study_files,
+    study_runner,
+)
 from orchestrator.studies.status import Row
-from orchestrator.studies.study_definition import Repetitions, Study
+from orchestrator.studies.study_definition import MOST_LAUNCHES, Repetitions, Study
 from orchestrator.studies.study_runner import Sitting
 
 FOLDER = "-study"  # after the study's name
@@ -44,7 +54,12 @@ Resume = Annotated[bool, typer.Option("--resume", help="Continue the study in it
 Shrunk = Annotated[bool, typer.Option("--shrink", help="Run a smaller form of the study, as its key `shrink` says.")]
 Rounds = Annotated[
     int | None,
-    typer.Option("--rounds", min=1, help="Number of launches of each cell, instead of the study's `repetitions`."),
+    typer.Option(
+        "--rounds",
+        min=1,
+        max=MOST_LAUNCHES,
+        help="Number of launches of each cell, instead of the study's `repetitions`.",
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show cells, order, time and cost; start nothing.")]
 Detached = Annotated[
@@ -72,16 +87,17 @@ def run(
     """Run a study; `orchestrator study FILE` does the same. --resume continues one."""
     changes = _changes(shrink, rounds, data or [])
     resumed = (directory or directory_of(source)) if resume else None
-    config = options.load(config_file, journal.read_cluster(resumed) if resumed and name is None else name, {})
-    study = _changed(journal.load(resumed) if resumed else study_files.find(_named(source)), changes)
+    cluster_name = resumable_study.read_cluster(resumed) if resumed and name is None else name
+    config = chosen_cluster.load_config(config_file, cluster_name, {})
+    study = _changed(resumable_study.load(resumed) if resumed else study_files.find(_named(source)), changes)
     directory = resumed or directory or Path(f"{study.name}{FOLDER}")
     cells = _launchable(config, study.measured(), deploys, detach, dry_run)
     if dry_run:
         planned = estimate.plan(config, study.measured(), cells, directory, deploys)
         return output.as_json(planned) if json else study_tables.plan(planned, config.currency)
     if not resume:
-        journal.create(directory, study)
-        journal.write_cluster(directory, config.name)
+        resumable_study.create(directory, study)
+        resumable_study.write_cluster(directory, config.name)
     if detach:
         return _detach(config, directory, study, deploys, json)
     _run(config, directory, study, deploys, json)
@@ -89,20 +105,20 @@ def run(
 
 def _launchable(config: Config, study: Study, deploys: bool, detach: bool, dry_run: bool) -> list[Cell]:
     """Return the cells of a study that can start; a dry run needs no cluster, but fits the one that is deployed."""
-    cells = study_runner.cells(config, study)
+    cells = study_checks.cells(config, study)
     if detach:
-        study_runner.require_no_deploys(study, deploys)
-    study_runner.require_data(study)
+        study_checks.require_no_deploys(study, deploys)
+    study_checks.require_data(study)
     record = state.read(state.for_cluster(config.name))
     if not dry_run or (record and record.cluster):
-        study_runner.require_room(config, study, cells, launch_options.deployed_for_trainer, deploys)
+        study_checks.require_room(config, study, cells, launch_options.deployed_for_trainer, deploys)
     return cells
 
 
 def _run(config: Config, directory: Path, study: Study, deploys: bool, json: bool) -> None:
     sitting = study_runner.run(config, directory, study, launch_options.deployed_for_trainer, deploys)
     study, launches = study.measured(), journal.read(directory)
-    rows = status.rows(study, study_runner.cells(config, study), launches)
+    rows = status.rows(study, study_checks.cells(config, study), launches)
     if json:
         output.as_json({"directory": directory, "cells": rows, "sitting": sitting, "overhead": sitting.overhead})
     else:

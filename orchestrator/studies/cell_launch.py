@@ -164,7 +164,7 @@ class Launcher:
         """
         with control.head_session(self.state_dir, self.cluster) as head:
             run_state = control.get_state(self.state_dir, head, run)
-            fetched = collected_files.collect(self.state_dir, head, run, checkpoints=False)
+            fetched = collected_files.collect(self.state_dir, head, run, checkpoints=False).directory
             head.run(["rm", "-rf", f"{run.directory}/checkpoints"])
         return self.journal.keep(fetched, run.id), run_state
 

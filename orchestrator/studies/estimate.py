@@ -13,9 +13,10 @@ from orchestrator.runs import store
 from orchestrator.schema import TrainConfig, bounded_files
 from orchestrator.schema.bounded_files import Unreadable
 from orchestrator.schema.studies import Cell, Launch
-from orchestrator.studies import journal, matrix, settings, study_runner
+from orchestrator.studies import journal, matrix, settings, study_checks
 from orchestrator.studies import launch_schedule as schedules
-from orchestrator.studies.launch_schedule import Planned, Schedule, contestants
+from orchestrator.studies.contestants import contestants
+from orchestrator.studies.launch_schedule import Planned, Schedule
 from orchestrator.studies.status import Row, rows, title
 from orchestrator.studies.study_definition import Study
 
@@ -41,7 +42,7 @@ class Plan:
         order: Launches of the next two rounds.
         deploys: Deploys that change the number of nodes, for ``launches``.
         launches: Launches that are left, at least.
-        most: Launches that are left, at most.
+        most: Launches that are left, at most, without repeats that are not due yet.
         seconds: Time that they take; None if nothing is known.
         unknown: Number of contestants without a known time.
         cost: Cost of that time, of what has a price; None without time or prices.
@@ -71,14 +72,14 @@ def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path, d
     Returns:
         The plan.
     """
-    launches, repetitions, nodes = journal.read(directory), study.repetitions, study_runner.nodes(config)
+    launches, nodes = journal.read(directory), study_checks.nodes(config)
     schedule, everyone = Schedule(study, cells, launches, nodes, len(launches)), contestants(study, cells)
     estimates = [
         seconds
         for contestant in everyone
         if (seconds := _seconds(config, study, contestant.cell, launches)) is not None
     ]
-    remaining = len(schedule.remaining()) + len(schedule.repeats())
+    repeats = len(schedule.repeats())
     seconds = schedule.expected() * fmean(estimates) if estimates else None
     order = _steps(study, schedule.remaining(), nodes, deploys)
     return Plan(
@@ -86,8 +87,8 @@ def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path, d
         cells=rows(study, cells, launches),
         order=[step for step in order if step.round < order[0].round + SHOWN_ROUNDS],
         deploys=sum(step.deploy is not None for step in order),
-        launches=remaining,
-        most=remaining + (repetitions.at_most - repetitions.at_least) * len(everyone),
+        launches=len(schedule.remaining()) + repeats,
+        most=schedule.most() + repeats,
         seconds=seconds,
         unknown=len(everyone) - len(estimates),
         cost=_cost(config, study, seconds),

@@ -1,6 +1,8 @@
-"""Order of a study's launches: rounds, every second one reversed, until every interval is narrow enough.
+"""Order of a study's launches: rounds, every second one reversed, as many as the stopping rule wants.
 
 The next launch follows only from the launches so far, so that a killed study continues where it stopped.
+:mod:`orchestrator.studies.stopping_rule` decides when there are enough, and
+:mod:`orchestrator.studies.failed_and_busy_launches` which launches are repeated.
 """
 
 from collections.abc import Iterable, Sequence
@@ -8,23 +10,9 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from orchestrator.schema.studies import Cell, Launch
-from orchestrator.studies import matrix
-from orchestrator.studies.round_ratios import Key, ratio
+from orchestrator.studies import failed_and_busy_launches, matrix, stopping_rule
+from orchestrator.studies.contestants import Contestant, contestants
 from orchestrator.studies.study_definition import Study
-
-TRIES = 2  # of a launch that fails
-
-
-@dataclass(frozen=True)
-class Contestant:
-    """A cell of every round; ``again`` is the second cell of the A/A pair."""
-
-    cell: Cell
-    again: bool = False
-
-    @property
-    def key(self) -> Key:
-        return self.cell.key, self.again
 
 
 @dataclass(frozen=True)
@@ -85,6 +73,12 @@ class Schedule:
         ]
         return [launch for launch in planned if (*launch.contestant.key, launch.round) not in launched]
 
+    def most(self) -> int:
+        """Return how many launches remain, without repeats, if no interval becomes narrow."""
+        repetitions, started = self.study.repetitions, len(self._started_rounds())
+        to_come = repetitions.at_most - max(repetitions.at_least, started)
+        return len(self.remaining()) + (max(0, to_come) * len(self.contestants) if self.next() else 0)
+
     def repeats(self) -> list[Launch]:
         """Return the launches that will be repeated: they failed, or other programs used the machine."""
         return [self._of(planned.contestant, planned.round)[-1] for planned in self._repeated()]
@@ -107,12 +101,7 @@ class Schedule:
 
     def given_up(self) -> dict[str, str]:
         """Return the problems of cells that are not launched any more, by key."""
-        failed: dict[tuple[str, bool, int], list[int]] = {}
-        for number, launch in enumerate(self.launches):
-            tries = failed.setdefault((launch.key, launch.again, launch.round), [])
-            tries[:] = [*tries, number] if launch.problem else []
-        last = {key: tries[-1] for (key, *_), tries in failed.items() if len(tries) >= TRIES}
-        return {key: self.launches[number].problem or "" for key, number in last.items() if number >= self.resumed}
+        return failed_and_busy_launches.given_up(self.launches, self.resumed)
 
     def problems(self) -> dict[str, str]:
         """Return the problems of cells that are not launched any more, by the cell in words."""
@@ -135,60 +124,22 @@ class Schedule:
     def _contestants_in(self, number: int) -> list[Contestant]:
         """Return the contestants of a round, in order of launch; an empty list after the last round."""
         while len(self._rounds) <= number:
-            lost, following = self.given_up(), len(self._rounds)
-            active = [c for c in self._active(following) if c.cell.key not in lost]
-            self._rounds.append(self._in_order(active, following))
+            following = len(self._rounds)
+            needed = stopping_rule.needed(
+                self.study, self.contestants, self.cells, self.launches, following, self.given_up()
+            )
+            self._rounds.append(self._in_order(needed, following))
         lost = self.given_up()
         return [c for c in self._rounds[number] if c.cell.key not in lost or self._of(c, number)]
-
-    def _active(self, number: int) -> list[Contestant]:
-        repetitions = self.study.repetitions
-        if number >= repetitions.at_most:
-            return []
-        if number < repetitions.at_least:
-            return self.contestants
-        wide = [c for c in self.contestants if not self._narrow(c, number)]
-        bases = [matrix.base_of(self.study, c.cell, self.cells) for c in wide]
-        needed = {c.key for c in wide} | {(base.key, False) for base in bases if base}
-        return [c for c in self.contestants if c.key in needed] if wide else []
-
-    def _narrow(self, contestant: Contestant, number: int) -> bool:
-        """Tell whether the ratio to the base case has a narrow interval before a round; base cases themselves have."""
-        base = contestant.cell if contestant.again else matrix.base_of(self.study, contestant.cell, self.cells)
-        width = self.study.repetitions.width
-        if width is None or base is None or (base.key, False) == contestant.key:
-            return True
-        before = [launch for launch in self.launches if launch.round < number]
-        estimate = ratio(before, contestant.key, (base.key, False))
-        return bool(estimate and estimate.width is not None and estimate.width <= width)
 
     def _of(self, contestant: Contestant, number: int) -> list[Launch]:
         return [x for x in self.launches if (x.key, x.again) == contestant.key and x.round == number]
 
     def _again(self, contestant: Contestant, number: int) -> bool:
         """Tell whether a launch failed or ran on a busy machine and has to be repeated."""
-        tries = self._of(contestant, number)
-        if tries[-1].problem:
-            return contestant.cell.key not in self.given_up()
-        measured = sum(not launch.problem for launch in tries)
-        return tries[-1].busy > self.study.busy_above and measured <= self.study.busy_repeats
-
-
-def contestants(study: Study, cells: Sequence[Cell], nodes: int | None = None) -> list[Contestant]:
-    """Return the contestants of the first round, by nodes so that a cluster changes rarely, the A/A pair far apart.
-
-    Args:
-        study: The study as it is measured.
-        cells: Its cells.
-        nodes: Nodes of the cluster. If they are the most that a cell has, the cluster shrinks in the first round.
-
-    Returns:
-        Each cell, and the first base case again.
-    """
-    first = matrix.base_of(study, cells[0], cells) or cells[0]
-    everyone = [*map(Contestant, cells), Contestant(first, again=True)]
-    shrinks = nodes == max(cell.nodes or 0 for cell in cells)
-    return sorted(everyone, key=lambda contestant: contestant.cell.nodes or 0, reverse=shrinks)
+        return failed_and_busy_launches.is_repeated(
+            self.study, self._of(contestant, number), self.launches, self.resumed
+        )
 
 
 def deploys(order: Iterable[Planned], nodes: int) -> list[int | None]:

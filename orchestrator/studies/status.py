@@ -6,8 +6,9 @@ from statistics import median
 
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import matrix, progress_messages
+from orchestrator.studies.contestants import Contestant, base_of, contestants
 from orchestrator.studies.detached_launches import Progress
-from orchestrator.studies.launch_schedule import Contestant, Schedule, contestants
+from orchestrator.studies.launch_schedule import Schedule
 from orchestrator.studies.round_ratios import by_round, ratio
 from orchestrator.studies.study_definition import Study
 
@@ -74,8 +75,7 @@ def rows(study: Study, cells: Sequence[Cell], launches: Sequence[Launch]) -> lis
 
 
 def _row(study: Study, cells: Sequence[Cell], launches: Sequence[Launch], contestant: Contestant) -> Row:
-    base_cell = contestant.cell if contestant.again else matrix.base_of(study, contestant.cell, cells)
-    base = Contestant(base_cell) if base_cell and (base_cell.key, False) != contestant.key else None
+    base = base_of(study, contestant, cells)
     images = by_round(launches, contestant.key).values()
     estimate = ratio(launches, contestant.key, base.key) if base else None
     interval = estimate.interval if estimate else None

@@ -14,6 +14,7 @@ from orchestrator.schema.names import FileName
 from orchestrator.schema.studies import Cell, Option, Published
 
 FEWEST = 6  # launches of a cell: the fewest that give an interval of 95 %
+MOST_LAUNCHES = 1000  # of a cell
 MOST_CELLS = 1000
 AXES = ("engine", "model", "dataset", "batch", "nodes", "ranks")
 # Keys of the sections train and launch that are no options: the study's own key for them, "" if `train` has none.
@@ -43,8 +44,10 @@ class Repetitions(Section):
     width: float | None = Field(
         None, gt=0, lt=10, description="wanted width of the 95 % interval of a ratio, as a share of it; default: any"
     )
-    at_least: int = Field(FEWEST, ge=1, le=1000, description="launches of each cell before its interval is looked at")
-    at_most: int = Field(30, ge=1, le=1000, description="launches of each cell, however wide its interval is")
+    at_least: int = Field(
+        FEWEST, ge=1, le=MOST_LAUNCHES, description="launches of each cell before its interval is looked at"
+    )
+    at_most: int = Field(30, ge=1, le=MOST_LAUNCHES, description="launches of each cell, however wide its interval is")
 
     @model_validator(mode="after")
     def _consistent(self) -> "Repetitions":

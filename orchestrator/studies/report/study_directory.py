@@ -14,7 +14,7 @@ from orchestrator.errors import StateError
 from orchestrator.schema import Results, bounded_files
 from orchestrator.schema.file_model import File
 from orchestrator.schema.studies import Launch, Published
-from orchestrator.studies import journal, machine_facts, round_ratios
+from orchestrator.studies import journal, machine_description, round_ratios
 from orchestrator.studies.journal import LAUNCHES, MOST_BYTES, RUNS, STUDY
 
 RESULTS = "results.json"
@@ -116,7 +116,7 @@ def read(directory: Path) -> StudyFiles:
     except bounded_files.Unreadable as error:
         raise StateError(str(error), "repair the file, or restore it from a backup") from None
     results, unread = _results(directory / RUNS, launches)
-    return StudyFiles(about, launches, results, [*notes, *unread], _machine(directory / machine_facts.FILE))
+    return StudyFiles(about, launches, results, [*notes, *unread], _machine(directory / machine_description.FILE))
 
 
 def _machine(path: Path) -> dict[str, str]:

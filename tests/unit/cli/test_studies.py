@@ -13,7 +13,7 @@ from orchestrator.lifecycle import plan
 from orchestrator.runs import store
 from orchestrator.schema import RunStatus
 from orchestrator.schema.studies import Launch
-from orchestrator.studies import journal, study_files, study_runner
+from orchestrator.studies import journal, resumable_study, study_checks, study_files, study_runner
 from orchestrator.studies.journal import Queued
 from orchestrator.studies.launch_schedule import Schedule
 from orchestrator.studies.study_runner import Sitting
@@ -67,6 +67,27 @@ def test_dry_run_names_deploys_that_change_the_nodes(cli: Cli, tiny: Path) -> No
     assert fixed["deploys"] == 0
 
 
+@pytest.mark.parametrize(("rounds", "launches", "most"), [(0, 18, 33), (6, 0, 0)])
+def test_dry_run_shows_the_most_launches_that_can_follow(
+    cli: Cli, tiny: Path, rounds: int, launches: int, most: int
+) -> None:
+    of = study(repetitions={"width": 0.5, "at_least": 6, "at_most": 11}, until={"time": 60.0})
+    resumable_study.create(tiny.parent / "tiny-study", of)
+    order = Schedule(of, cells(of), []).certain()[: 3 * rounds]
+    builders.deployed()
+    with journal.opened(tiny.parent / "tiny-study") as current:
+        for planned in order:
+            current.end(launch(planned))
+    planned = json.loads(cli("study", "tiny", "--resume", "--dry-run", "--json").stdout)
+    assert (planned["launches"], planned["most"]) == (launches, most)
+
+
+def test_number_of_rounds_beyond_the_limit_is_refused(cli: Cli, tiny: Path) -> None:
+    refused = cli("study", tiny.name, "--dry-run", "--rounds", "1001")
+    assert refused.returncode == 2
+    assert "less than or equal to 1000" in refused.stderr
+
+
 def test_dry_run_shows_the_cost_of_priced_resources(cli: Cli, tiny: Path) -> None:
     (tiny.parent / "cluster.yaml").write_text(
         "provider: openstack\nnodes: 2\nopenstack: {image: ubuntu, flavor: large}\nprices: {large: 30}\n"
@@ -96,7 +117,7 @@ def test_schema_has_every_key(cli: Cli) -> None:
 
 
 def test_status_shows_measured_and_remaining_launches(cli: Cli, tmp_path: Path) -> None:
-    journal.create(tmp_path / "tiny-study", study(repetitions=2))
+    resumable_study.create(tmp_path / "tiny-study", study(repetitions=2))
     planned = Schedule(study(), cells(study()), []).next()
     assert planned
     with journal.opened(tmp_path / "tiny-study") as current:
@@ -135,7 +156,7 @@ def test_head_refuses_a_study_that_needs_deploys(cli: Cli, tiny: Path) -> None:
 
 def test_status_shows_the_progress_of_the_head(cli: Cli, tmp_path: Path) -> None:
     state_dir, directory = builders.deployed(), tmp_path / "tiny-study"
-    journal.create(directory, study(repetitions=2))
+    resumable_study.create(directory, study(repetitions=2))
     order = Schedule(study(), cells(study()), []).certain()[:3]
     launches = [started(planned, f"lenet-mnist-{number}") for number, planned in enumerate(order)]
     for name in ["queue-1", *(each.run for each in launches)]:
@@ -198,15 +219,15 @@ def test_room_for_the_largest_cell_is_checked_before_the_first_launch(
     for nodes, deploys in (([1, 2], True), ([2, 90], True), ([1, 2], False)):
         of = study(ranks=None, nodes=nodes)
         deployed = launch_options.deployed_for_trainer
-        study_runner.require_room(Config(), of, cells(of), deployed, deploys)
+        study_checks.require_room(Config(), of, cells(of), deployed, deploys)
     assert checked == [90]
 
 
 @pytest.mark.parametrize("words", ["tiny", "tiny-study", "tiny.yaml"])
 def test_resume_finds_the_directory_and_its_cluster(cli: Cli, tmp_path: Path, words: str) -> None:
     (tmp_path / "tiny.yaml").write_text(FILE)
-    journal.create(tmp_path / "tiny-study", study())
-    journal.write_cluster(tmp_path / "tiny-study", "other")
+    resumable_study.create(tmp_path / "tiny-study", study())
+    resumable_study.write_cluster(tmp_path / "tiny-study", "other")
     assert "cluster 'other' is not deployed" in cli("study", words, "--resume").stderr
     assert "cluster 'third' is not deployed" in cli("study", words, "--resume", "--cluster", "third").stderr
 
@@ -216,7 +237,7 @@ def test_resume_finds_the_directory_and_its_cluster(cli: Cli, tmp_path: Path, wo
 def test_remedies_name_a_command_that_works(cli: Cli, tmp_path: Path, form: str, command: str) -> None:
     assert "`orchestrator study FILE` starts one" in cli(*form.split()).stderr
     for name in "ab":
-        journal.create(tmp_path / f"{name}-study", study())
+        resumable_study.create(tmp_path / f"{name}-study", study())
     finished = cli(*form.split())
     assert "2 studies are here: a-study, b-study" in finished.stderr
     assert f"`orchestrator {command}`" in finished.stderr
@@ -226,7 +247,7 @@ def test_remedies_name_a_command_that_works(cli: Cli, tmp_path: Path, form: str,
 
 def given_up_study(directory: Path, images: float) -> None:
     """Write a study whose cell of two ranks was given up; the others measured ``images``."""
-    journal.create(directory, study(repetitions=1))
+    resumable_study.create(directory, study(repetitions=1))
     launches: list[Launch] = []
     finish(Schedule(study(repetitions=1), cells(study()), launches), launches,
            lambda planned: images * (planned.contestant.cell.ranks == 1))  # fmt: skip
@@ -260,7 +281,7 @@ def test_study_with_cells_given_up_fails(
 
 
 def test_complete_study_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal.create(tmp_path / "tiny-study", study())
+    resumable_study.create(tmp_path / "tiny-study", study())
     monkeypatch.setattr(study_runner, "run", lambda *_: Sitting([], 1.0, {}))
     study_run._run(Config(), tmp_path / "tiny-study", study(), True, False)
 
@@ -276,8 +297,8 @@ def test_relative_data_of_a_study_file_is_that_of_its_first_directory(
 
 def begun(directory: Path, kind: str) -> None:
     """Write a study whose first launch is ``kind``: in the journal, under way, or made by the head."""
-    journal.create(directory, study(shrink={"batch": 8}))
-    journal.write_cluster(directory, "default")
+    resumable_study.create(directory, study(shrink={"batch": 8}))
+    resumable_study.write_cluster(directory, "default")
     planned = Schedule(study(), cells(study()), []).certain()[0]
     with journal.opened(directory) as current:
         if kind == "ended":
@@ -301,6 +322,44 @@ def test_refused_resume_leaves_the_study_as_it_was(cli: Cli, tmp_path: Path, kin
     assert [path.read_text() for path in files] == before
 
 
+@pytest.mark.parametrize("words", [(), ("--detach",)])
+@pytest.mark.parametrize("kind", ["under way", "queued"])
+def test_resume_on_another_cluster_first_collects_the_launches_under_way(
+    cli: Cli, tmp_path: Path, kind: str, words: tuple[str, ...]
+) -> None:
+    """A study that forgot them would make the launches of the head a second time."""
+    state_dir, directory = builders.deployed(), tmp_path / "tiny-study"
+    builders.deployed("other")
+    begun(directory, kind)
+    run = "queue-1" if kind == "queued" else "lenet-mnist-0"
+    store.save(state_dir, builders.run(id=run))
+    RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0).write(state_dir.runs / run / "status.json")
+    before = {path: path.read_text() for path in directory.iterdir() if path.name != journal.LOCK}
+    refused = cli("study", "tiny", "--resume", "--cluster", "other", *words)
+    assert refused.returncode == 1
+    assert f"{run} on cluster 'default' is not collected, and cluster 'other' cannot collect it" in refused.stderr
+    assert "`orchestrator study tiny-study --resume --cluster default` collects it" in refused.stderr
+    assert f"`orchestrator stop {run}` ends it, then remove tiny-study/" in refused.stderr
+    assert {path: path.read_text() for path in before} == before
+
+
+@pytest.mark.parametrize("kind", ["ended", "under way", "queued"])
+@pytest.mark.parametrize("cluster", ["default", "other"])
+def test_resume_needs_no_launch_of_a_cluster_that_is_gone(tmp_path: Path, kind: str, cluster: str) -> None:
+    """Its launches are made again: `teardown` ended them."""
+    begun(tmp_path / "tiny-study", kind)
+    store.save(state.for_cluster("default"), builders.run(id="lenet-mnist-0"))
+    with journal.opened(tmp_path / "tiny-study") as current:
+        study_checks.require_same_cluster(current, cluster)
+
+
+def test_run_that_was_never_recorded_binds_no_cluster(tmp_path: Path) -> None:
+    builders.deployed()
+    begun(tmp_path / "tiny-study", "under way")
+    with journal.opened(tmp_path / "tiny-study") as current:
+        study_checks.require_same_cluster(current, "other")
+
+
 def test_resume_changes_nothing_while_another_process_runs_the_study(cli: Cli, tmp_path: Path) -> None:
     builders.deployed()
     begun(tmp_path / "tiny-study", "ended")
@@ -312,7 +371,7 @@ def test_resume_changes_nothing_while_another_process_runs_the_study(cli: Cli, t
 
 @pytest.mark.parametrize("words", ["tiny", "tiny-study", "tiny.yaml"])
 def test_status_finds_the_directory(cli: Cli, tiny: Path, words: str) -> None:
-    journal.create(tiny.parent / "tiny-study", study())
+    resumable_study.create(tiny.parent / "tiny-study", study())
     assert "study tiny: not running" in cli("study", "status", words).stdout
 
 

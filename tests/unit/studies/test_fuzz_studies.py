@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from orchestrator.config import yaml_documents
 from orchestrator.errors import ConfigError, OrchestratorError, StateError
-from orchestrator.studies import journal, matrix, progress_messages, status, study_files
+from orchestrator.studies import journal, matrix, progress_messages, resumable_study, status, study_files
 from orchestrator.studies.journal import Started
 from orchestrator.studies.launch_schedule import Schedule
 from orchestrator.studies.report import content, formats
@@ -86,9 +86,9 @@ def test_any_study_file_of_a_running_study_is_read_or_refused(tmp_path: Path, co
     path = tmp_path / journal.STUDY
     path.write_bytes(content)
     with refused(OrchestratorError, path):
-        study = journal.load(tmp_path)
-        journal.save(tmp_path, study)
-        assert journal.load(tmp_path) == study
+        study = resumable_study.load(tmp_path)
+        resumable_study.save(tmp_path, study)
+        assert resumable_study.load(tmp_path) == study
 
 
 def damaged_lines() -> st.SearchStrategy[bytes]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import StateError
-from orchestrator.studies import journal
+from orchestrator.studies import journal, resumable_study
 from orchestrator.studies.journal import Queued, Started
 from orchestrator.studies.launch_schedule import Schedule
 from tests.unit.studies.studies import cells, launch, study
@@ -13,7 +13,7 @@ from tests.unit.studies.studies import cells, launch, study
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    journal.create(tmp_path / "tiny-study", study())
+    resumable_study.create(tmp_path / "tiny-study", study())
     return tmp_path / "tiny-study"
 
 
@@ -90,14 +90,14 @@ def test_files_of_a_run_are_stored_without_checkpoints(directory: Path, tmp_path
 
 def test_directory_with_a_study_is_not_overwritten(directory: Path) -> None:
     with pytest.raises(StateError, match="holds a study already: 0 launches") as caught:
-        journal.create(directory, study())
+        resumable_study.create(directory, study())
     assert "--resume" in caught.value.hint
 
 
 def test_study_in_a_directory_is_the_one_that_was_started(tmp_path: Path) -> None:
     whole = study(batch=[8, 16], repetitions=3, until={"time": "90s"}, data={"mnist": "/data"}, shrunk=True)
-    journal.create(tmp_path / "one", whole)
-    assert journal.load(tmp_path / "one") == whole
+    resumable_study.create(tmp_path / "one", whole)
+    assert resumable_study.load(tmp_path / "one") == whole
 
 
 def test_launches_of_the_head_are_known_until_collected(directory: Path) -> None:

@@ -140,6 +140,17 @@ def test_remaining_launches_count_down_to_zero() -> None:
     assert [*remaining, len(counting.remaining())] == [6, 5, 4, 3, 2, 1, 0]
 
 
+def test_most_launches_are_those_until_at_most_rounds() -> None:
+    of, most = study(repetitions={"width": 0.05, "at_least": 6, "at_most": 8}), []
+    wide, launches = started_schedule(of)
+    while planned := wide.next():
+        most.append(wide.most())
+        launches.append(launch(planned, 100.0 * (1 + planned.round % 3 * of_two_ranks(planned))))
+    assert most[: 6 * 3] == list(range(8 * 3, 2 * 3, -1))
+    assert most[6 * 3 :] == [5, 4, 2, 1]  # the second base case has a narrow interval; a last round may need it
+    assert wide.most() == 0
+
+
 def test_repeats_are_announced_and_part_of_the_remaining_time() -> None:
     busy, launches = started_schedule(study(repetitions=1, busy_repeats=1))
     lines = []

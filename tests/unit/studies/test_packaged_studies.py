@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.config import Config
 from orchestrator.schema.studies import Published
-from orchestrator.studies import matrix, settings, study_files, study_runner
+from orchestrator.studies import matrix, settings, study_checks, study_files
 from orchestrator.studies.study_definition import agrees
 from tests.unit.studies import published
 
@@ -24,7 +24,7 @@ def test_every_documented_study_is_packaged() -> None:
 @pytest.mark.parametrize("shrunk", [False, True])
 def test_every_cell_of_a_packaged_study_can_be_launched(name: str, shrunk: bool) -> None:
     study = study_files.find(name).model_copy(update={"shrunk": shrunk}).measured()
-    cells = study_runner.cells(Config(), study)
+    cells = study_checks.cells(Config(), study)
     assert all(matrix.base_of(study, cell, cells) for cell in cells)
     if shrunk:
         assert max(cell.nodes or cell.ranks for cell in cells) <= 2
@@ -35,7 +35,7 @@ def test_every_cell_of_a_packaged_study_can_be_launched(name: str, shrunk: bool)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_every_cell_of_the_examples_can_be_launched(example: Path) -> None:
     study = study_files.read(example).measured()
-    assert len(study_runner.cells(Config(), study)) == 7
+    assert len(study_checks.cells(Config(), study)) == 7
 
 
 SHRUNK_TO_64 = {"dey-2022", "ghimire", "sztaki-2023", "sztaki-2023-frequency", "tu-2019"}
@@ -47,7 +47,7 @@ def test_studies_that_shrink_to_few_steps_evaluate_few_samples(name: str) -> Non
     shrunk = whole.model_copy(update={"shrunk": True})
     for study, expected in ((whole, None), (shrunk, 64 if name in SHRUNK_TO_64 else None)):
         measured = study.measured()
-        cell = study_runner.cells(Config(), measured)[0]
+        cell = study_checks.cells(Config(), measured)[0]
         assert settings.of_cell(Config(), measured, cell).train.test_samples == expected
     assert not (shrunk.measured().until.top1 and whole.shrink.test_samples)
 
@@ -58,5 +58,5 @@ def test_printed_numbers_of_dey_2022_equal_the_paper() -> None:
 
     study = study_files.find("dey-2022")
     assert numbers(study.published) == numbers(published.dey())
-    cells = study_runner.cells(Config(), study)
+    cells = study_checks.cells(Config(), study)
     assert all(any(agrees(cell, row.cell) for cell in cells) for row in study.published)

@@ -1,4 +1,4 @@
-"""Facts of the machine that a study runs on, for its report: machine.json."""
+"""Description of the machine that a study runs on, for its report: machine.json."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ ASK = (
 
 
 def write(directory: Path, state_dir: StateDir, cluster: Cluster) -> None:
-    """Write the facts of the head, which its workers are like, into the directory of a study.
+    """Write a description of the head, which its workers are like, into the directory of a study.
 
     Raises:
         NodesFailed: The head does not answer.
@@ -26,11 +26,11 @@ def write(directory: Path, state_dir: StateDir, cluster: Cluster) -> None:
     with control.head_session(state_dir, cluster) as head:
         answer = head.must("read its hardware", ["sh", "-c", ASK])
     with replaced(directory / FILE, 0o644) as file:
-        file.write(json.dumps(facts(answer, cluster), indent=2).encode() + b"\n")
+        file.write(json.dumps(describe(answer, cluster), indent=2).encode() + b"\n")
 
 
-def facts(answer: str, cluster: Cluster) -> dict[str, str]:
-    """Return the facts by name, from the answer of the head to :data:`ASK`."""
+def describe(answer: str, cluster: Cluster) -> dict[str, str]:
+    """Return the parts of the description by name, from the answer of the head to :data:`ASK`."""
     kernel, cores, *processor, memory, instructions = answer.splitlines()
     node = cluster.nodes[cluster.head]
     model = processor[0].partition(":")[2].strip() if processor else "unknown"

@@ -1,0 +1,160 @@
+"""Checks of a study before its first launch and when it is resumed: its cells, data, room, cluster."""
+
+import math
+import shlex
+from collections.abc import Iterator, Sequence
+
+from orchestrator import state
+from orchestrator.cluster import Cluster
+from orchestrator.config import Config
+from orchestrator.config.paths import expanded
+from orchestrator.errors import ConfigError, StateError, command
+from orchestrator.lifecycle import plan
+from orchestrator.runs import store
+from orchestrator.schema.studies import Cell
+from orchestrator.studies import journal, matrix, resumable_study, settings
+from orchestrator.studies.cell_launch import Deployed, resized
+from orchestrator.studies.journal import Journal
+from orchestrator.studies.study_definition import Study
+
+
+def cells(config: Config, study: Study) -> list[Cell]:
+    """Return the cells of a study, each of which `orchestrator train` would accept.
+
+    Args:
+        config: Configuration of the cluster.
+        study: The study as it is measured.
+
+    Returns:
+        The cells in the order of the file.
+
+    Raises:
+        ConfigError: Some cells cannot be launched. It holds every problem.
+    """
+    every = matrix.cells(study, slots(config))
+    problems: dict[str, str] = {}
+    for cell in every:
+        try:
+            settings.of_cell(config, study, cell)
+        except ConfigError as error:
+            for problem in error.problems:
+                problems.setdefault(problem, f"study {study.name}: {matrix.title(cell, study)}: {problem}")
+    if problems:
+        raise ConfigError(list(problems.values()), "correct the study's file, or exclude these cells")
+    return every
+
+
+def slots(config: Config) -> int:
+    """Return the ranks per node: of the cluster, or that it will have."""
+    record = state.read(state.for_cluster(config.name))
+    if record and record.cluster:
+        return min(node.slots for node in record.cluster.rank_nodes.values())
+    return config.slots or 1
+
+
+def nodes(config: Config) -> int:
+    """Return the number of nodes: of the cluster, or that it will have."""
+    record = state.read(state.for_cluster(config.name))
+    return len(record.cluster.nodes) if record and record.cluster else config.nodes
+
+
+def require_data(study: Study) -> None:
+    """Check that the directories of the study's data sets exist. Raises ConfigError."""
+    used = {name: study.data[name] for name in study.datasets if name in study.data}
+    missing = {name: path for name, path in used.items() if not expanded(f"data.{name}", path).is_dir()}
+    if missing:
+        problems = [f"data.{name}: {path}: no such directory" for name, path in missing.items()]
+        raise ConfigError(problems, "correct the path, or name the directory with --data DATASET=DIR")
+
+
+def require_room(config: Config, study: Study, every: Sequence[Cell], deployed: Deployed, deploys: bool) -> None:
+    """Check that the cluster can launch every cell, as far as that is known before the first launch.
+
+    Args:
+        config: Configuration of the cluster.
+        study: The study as it is measured.
+        every: Its cells.
+        deployed: As of :func:`run`.
+        deploys: Whether the cluster may grow and shrink to the nodes of a cell.
+
+    Raises:
+        ConfigError: It lacks a framework, or slots for a cell for which it will not grow.
+        PreflightError: The provider cannot make as many nodes as the largest cell needs.
+        StateError: It is not deployed.
+    """
+    record, cluster = state.deployed(state.for_cluster(config.name))
+    for cell in every:
+        deployed(settings.of_cell(config, study, cell))
+    if study.nodes and deploys:
+        largest = max(cell.nodes or 0 for cell in every)
+        if largest > len(cluster.nodes):
+            plan.preflight(resized(record, largest))
+    else:
+        _require_slots(config, study, every, cluster)
+
+
+def _require_slots(config: Config, study: Study, every: Sequence[Cell], cluster: Cluster) -> None:
+    largest = max(every, key=lambda cell: cell.ranks)
+    if largest.ranks > cluster.slots:
+        needed = math.ceil(largest.ranks * len(cluster.rank_nodes) / cluster.slots)
+        raise ConfigError(
+            [f"study {study.name}: {matrix.title(largest, study)}: cluster {config.name!r} has {cluster.slots} slots"],
+            f"leave the cell out, or make room: {command(f'deploy --nodes {needed}', config.name)}",
+        )
+
+
+def require_no_deploys(study: Study, deploys: bool) -> None:
+    """Check that no launch of a study needs a deploy. Raises ConfigError."""
+    if study.nodes and deploys:
+        raise ConfigError(
+            [f"study {study.name}: nodes: --detach: the head cannot change the number of nodes"],
+            "run it without --detach on a machine that stays on, or with --no-deploy on the nodes that are there",
+        )
+
+
+def require_same_cells(current: Journal, every: Sequence[Cell]) -> None:
+    """Check that all launches so far, also those under way, belong to cells of the study. Raises StateError.
+
+    The nodes' slots may have changed since, and --shrink changes the cells.
+    """
+    under_way = [*([current.started] if current.started else []), *(current.queued.launches if current.queued else [])]
+    launched = [*(launch.cell for launch in current.launches), *(started.cell for started in under_way)]
+    keys = {cell.key for cell in every}
+    foreign = [cell for cell in launched if cell.key not in keys]
+    if foreign:
+        raise StateError(
+            f"{current.directory}: {matrix.title(foreign[0])} was launched and is no cell of the study now",
+            "resume it without --shrink, on nodes with as many slots as before, or start a new one with --directory",
+        )
+
+
+def require_same_cluster(current: Journal, cluster: str) -> None:
+    """Check that no launch under way is on another cluster than the one on which the study continues.
+
+    It could not be collected there. If the other cluster is not deployed any more, the study makes the launch again.
+
+    Raises:
+        StateError: The other cluster has such a launch.
+    """
+    for file, run, other in _under_way(current):
+        if other != cluster and state.read(state.for_cluster(other)):
+            directory = shlex.quote(str(current.directory))
+            raise StateError(
+                f"{current.directory}: {run} on cluster {other!r} is not collected,"
+                f" and cluster {cluster!r} cannot collect it",
+                f"`orchestrator study {directory} --resume --cluster {other}` collects it and continues there; to give"
+                f" it up, {command(f'stop {run}', other)} ends it, then remove {current.directory / file}",
+            )
+
+
+def _under_way(current: Journal) -> Iterator[tuple[str, str, str]]:
+    """Yield the file, run or queue, and cluster of the launches that are not collected."""
+    if current.queued:
+        yield journal.QUEUED, current.queued.run, current.queued.cluster
+    cluster = resumable_study.read_cluster(current.directory)
+    if current.started and cluster and _is_recorded(cluster, current.started.run):
+        yield journal.STARTED, current.started.run, cluster
+
+
+def _is_recorded(cluster: str, run: str) -> bool:
+    return run in {record.id for record in store.list_runs(state.for_cluster(cluster))}
