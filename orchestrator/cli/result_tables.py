@@ -1,7 +1,7 @@
-"""Reports for people: nodes, plans and bills, runs and their results."""
+"""Print runs and what they left: results of training and of a check, prepared data, and the files of a script."""
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -10,18 +10,12 @@ from typing import Any
 from orchestrator import progress, state
 from orchestrator.bottleneck import explain
 from orchestrator.cli import output
-from orchestrator.cluster import Cluster
-from orchestrator.config import Config
-from orchestrator.health import Health
-from orchestrator.lifecycle import prices
-from orchestrator.lifecycle.prices import Item
 from orchestrator.runs import collected_files, prediction_inputs
 from orchestrator.runs.control import RunState
 from orchestrator.runs.requirements import Requirements
 from orchestrator.runs.script import Source
 from orchestrator.schema import CheckRank, CheckResult, Prepared, Results, Staged, accuracy, time_to_accuracy
 from orchestrator.state import StateDir
-from orchestrator.terraform import Change
 
 
 def runs_table(run_states: Iterable[RunState]) -> None:
@@ -29,54 +23,6 @@ def runs_table(run_states: Iterable[RunState]) -> None:
         (s.run.id, s.state, s.run.np, f"{datetime.fromtimestamp(s.run.started):%Y-%m-%d %H:%M:%S}") for s in run_states
     ]
     output.table(("run", "state", "ranks", "started"), rows)
-
-
-def nodes(cluster: Cluster, health: Health) -> None:
-    """Print every node with its health problems."""
-    slots = {name: node.slots if name in cluster.rank_nodes else 0 for name, node in cluster.nodes.items()}
-    output.table(
-        ("node", "role", "address", "slots", "cpus", "gpus", "health"),
-        [
-            (n, node.role, node.address, slots[n], f"{node.cpus:g}", node.gpus, health.failed.get(n, "ok"))
-            for n, node in cluster.nodes.items()
-        ],
-    )
-
-
-def missing(reasons: Mapping[str, str]) -> None:
-    """Print the nodes that were asked for but are missing, with reasons."""
-    for name, why in reasons.items():
-        output.line(f"missing: {name}: {why}")
-
-
-def note_nodes_without_ranks(cluster: Cluster) -> None:
-    """Name the nodes that run no ranks because only other nodes have GPUs."""
-    if others := ", ".join(name for name in cluster.nodes if name not in cluster.rank_nodes):
-        note = f"{others}: no ranks, because only the other nodes have GPUs"
-        progress.note(f"{note}; gpu.driver: none in cluster.yaml makes ranks use the CPUs of all nodes")
-
-
-def plan(config: Config, changes: Sequence[Change]) -> None:
-    """Print the changes that a deploy would make."""
-    output.line(f"cluster {config.name}: {config.nodes} nodes with provider {config.provider}")
-    if changes:
-        output.table(("change", "what", "name"), [(c.action, c.kind, c.name) for c in changes])
-    else:
-        hosts = "; deploy configures the hosts of hosts.addresses" if config.provider == "hosts" else ""
-        output.line(f"no resource would be created, changed or removed{hosts}")
-
-
-def bill(items: Sequence[Item], currency: str) -> None:
-    """Print the costs per hour, and name items without a price."""
-    rows = [(i.count, i.name, _price(i.each, currency), _price(i.sum, currency)) for i in items]
-    if rows:
-        output.line()
-        output.table(("count", "what", "per hour", "together"), rows)
-        output.line(prices.total(items, currency))
-
-
-def _price(value: float | None, currency: str) -> str:
-    return "no price" if value is None else f"{value:.2f} {currency}"
 
 
 def as_record(run_state: RunState) -> dict[str, Any]:
@@ -152,7 +98,7 @@ def _training(results: Results, top1: float | None) -> None:
         ("epoch", "loss", "top-1", "test loss", "test top-1", "test top-5", "images/s", "seconds"),
         [
             (e.epoch, f"{e.train.loss:.4f}", f"{e.train.top1:.2%}", f"{e.test.loss:.4f}", f"{e.test.top1:.2%}",
-             f"{e.test.top5:.2%}", f"{e.images_per_second:.0f}", f"{e.seconds:.1f}")
+             f"{e.test.top5:.2%}", f"{e.images_per_second:.0f}" if e.images_per_second else "-", f"{e.seconds:.1f}")
             for e in results.epochs
         ],
     )  # fmt: skip

@@ -101,9 +101,11 @@ def _mark(panel: "Axes", percent: float, seconds: float | None, unit: float, nam
 
 
 def _images(panel: "Axes", results: Results) -> None:
-    values = [epoch.images_per_second for epoch in results.epochs]
-    _line(panel, results.epochs, values, plot.BLACK, f"all ranks together: {fmean(values):.0f} on average")
-    panel.set_ylim(0.0, max(values) * ROOM or 1.0)
+    measured = [epoch for epoch in results.epochs if epoch.images_per_second]
+    values = [epoch.images_per_second for epoch in measured]
+    average = f"{fmean(values):.0f} on average" if values else "not measured"
+    _line(panel, measured, values, plot.BLACK, f"all ranks together: {average}")
+    panel.set_ylim(0.0, max(values, default=0.0) * ROOM or 1.0)
     _named(panel, "Speed", "images/s")
 
 

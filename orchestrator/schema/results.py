@@ -19,7 +19,9 @@ class Scores(File):
 
 
 class Trained(File):
-    """Result of an epoch's training. ``seconds`` excludes evaluation; images per second exclude the step that traces.
+    """Result of an epoch's training. ``seconds`` excludes evaluation and checkpoints.
+
+    Images per second exclude these too, and the step that traces; they are 0 if the epoch had no other step.
 
     ``steps`` counts from the start of the run; ``peak_memory_per_rank`` is resident memory in bytes, so far.
     ``input_seconds``, ``compute_seconds`` and ``communication_seconds`` are rank r's means per step and add up to the

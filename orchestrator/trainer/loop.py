@@ -117,10 +117,14 @@ class Training:
     def _save_within_epoch(self, sums: tf.Tensor, clock: results.Clock) -> float:
         """Write a checkpoint within the epoch and return the number of images that count so far.
 
-        Ends the program of every rank if the loss is not a number.
+        Its time counts for no step on any rank. Ends the program of every rank if the loss is not a number.
         """
-        *_, images = global_metrics.sum_scores(self.trainer, sums, "training")
-        self.checkpoints.save({"sums": sums.numpy(), "timing": np.array(clock.timing)})
+        trainer, timing = self.trainer, np.array(clock.timing)
+        with clock.pause(), trainer.telemetry.pause():
+            *_, images = global_metrics.sum_scores(trainer, sums, "training")
+            self.checkpoints.save({"sums": sums.numpy(), "timing": timing})
+            hvd.allgather_object(None)  # rank 0 writes: the other ranks would wait for it in their next step
+        trainer.profile.pause()
         return images
 
     def _combine_training(self, sums: tf.Tensor, clock: results.Clock) -> Trained:
@@ -166,7 +170,7 @@ class Training:
         self.results.add(epoch, global_metrics.damaged_samples(self.trainer))
         if self.trainer.epoch_step == self.trainer.steps_per_epoch:
             self.checkpoints.add_evaluation(epoch)
-            self.trainer.ended = self.trainer.ended or stop_conditions.until(self.trainer, test.top1)
+            self.trainer.ended = stop_conditions.after_epoch(self.trainer, test.top1)
 
     def _unfinished(self) -> "Unfinished | None":
         """Return how the steps of the last epoch were split if it is not in the results; a collective call."""

@@ -4,7 +4,8 @@ import csv
 import platform
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import horovod
@@ -40,7 +41,8 @@ def say(line: str, end: str = "\n") -> None:
 class Clock:
     """Clock of an epoch's training steps; its rate excludes the first step of the program, which traces the graph.
 
-    The rate ends with the last step, since TensorFlow has taken up to a second to dispose of the input afterwards.
+    The rate ends with the last step, since TensorFlow has taken up to a second to dispose of the input afterwards. It
+    is 0 if no step counts.
     ``before`` is the ``timing`` of the clock of the run that this one continues within the epoch.
     """
 
@@ -53,7 +55,7 @@ class Clock:
         """Record the end of a step; ``sums`` are the training step's sums over the epoch."""
         trainer, now = self.trainer, time.perf_counter()
         self.to_time = now
-        if trainer.step == trainer.steps_before + 1 and trainer.epoch_step < trainer.steps_per_epoch:
+        if trainer.step == trainer.steps_before + 1:
             self.from_time, self.from_step = now, trainer.step
         if now - self.last_print >= PROGRESS_SECONDS:
             self.last_print = now
@@ -64,6 +66,16 @@ class Clock:
                 f"  loss {loss / images:.3f}  {self.rate * hvd.size():.0f} images/s",
                 end="\r",
             )
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Stop the clock between two steps, for work that is not training, such as writing a checkpoint."""
+        paused = time.perf_counter()
+        yield
+        seconds = time.perf_counter() - paused
+        self.started, self.from_time, self.to_time = (
+            moment + seconds for moment in (self.started, self.from_time, self.to_time)
+        )
 
     @property
     def timing(self) -> tuple[float, float, float]:
@@ -95,10 +107,11 @@ class Writer:
 
     def add(self, epoch: Epoch, damaged: list[str]) -> None:
         self._update({"epochs": [*self.results.epochs, epoch]}, damaged)
+        speed = f"  {epoch.images_per_second:.0f} images/s" if epoch.images_per_second else ""
         say(
             f"epoch {epoch.epoch}/{self.trainer.epochs}  loss {epoch.train.loss:.3f}"
             f"  top-1 {epoch.train.top1:.1%}  test loss {epoch.test.loss:.3f}  test top-1 {epoch.test.top1:.1%}"
-            f"  {epoch.images_per_second:.0f} images/s  {epoch.seconds:.1f} s"
+            f"{speed}  {epoch.seconds:.1f} s"
         )
 
     def end(self, why: str, damaged: list[str], unfinished: "Unfinished | None") -> None:

@@ -154,10 +154,17 @@ def steps(trainer: Trainer) -> "str | None":
     return "steps" if trainer.config.steps is not None and trainer.step >= trainer.config.steps else None
 
 
-def until(trainer: Trainer, top1: float) -> "str | None":
-    """Return "until" if ``top1``, the global score of a whole epoch, is what the run was to reach; else None."""
+def after_epoch(trainer: Trainer, top1: float) -> "str | None":
+    """Return why to stop after a whole epoch whose global test score is ``top1``; None to continue to the last epoch.
+
+    A run that is complete by then was not ended by its time limit, even if that was reached too.
+    """
+    if trainer.ended not in (None, "max-time"):
+        return trainer.ended
     goal = trainer.config.until_top1
-    return "until" if goal is not None and top1 >= goal else None
+    if goal is not None and top1 >= goal:
+        return "until"
+    return None if trainer.epoch >= trainer.config.epochs else trainer.ended
 
 
 def _checkpoint_bytes(trainer: Trainer) -> int:

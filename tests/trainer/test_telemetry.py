@@ -22,8 +22,9 @@ from orchestrator.trainer.telemetry import snapshots
 from tests.samples import train_config
 from tests.trainer import launcher
 
-SLOW_RANK = """
-import sys, time
+LATE_SECONDS = 1.0
+SLOW_RANK = f"""
+import statistics, time
 import horovod.tensorflow as hvd, tensorflow as tf
 from orchestrator.trainer.comm import allreduce
 from tests import samples
@@ -31,7 +32,7 @@ allreduce.begin()
 tf.config.experimental.enable_op_determinism()
 
 def work(x):
-    time.sleep(0.5 if hvd.rank() == 1 else 0.0)
+    time.sleep({LATE_SECONDS} if hvd.rank() == 1 else 0.0)
     return x
 
 @tf.function
@@ -39,9 +40,11 @@ def step(x):
     gradient = tf.ensure_shape(tf.numpy_function(work, [x], tf.float32), [3])
     return allreduce.allreduce_mean([gradient], samples.train_config())
 
-for _ in range(3):
+waits = []
+for _ in range(5):
     averages, (ready, reduced) = step(tf.fill([3], float(hvd.rank())))
-print(f"rank {hvd.rank()}: {averages[0].numpy().tolist()} waited {float(reduced - ready):.3f}")
+    waits.append(float(reduced - ready))
+print(f"rank {{hvd.rank()}}: {{averages[0].numpy().tolist()}} waited {{statistics.median(waits):.3f}}")
 """
 
 
@@ -132,6 +135,7 @@ def test_one_rank_communicates_nothing(tmp_path: Path) -> None:
 
 
 def test_waiting_is_counted_on_the_ranks_that_wait(tmp_path: Path) -> None:
+    """The late rank only exchanges gradients, which takes milliseconds, or a few tenths of a second on busy cores."""
     program = tmp_path / "slow.py"
     program.write_text(SLOW_RANK)
     output = launcher.launch(tmp_path / "run", [sys.executable, str(program)])
@@ -139,8 +143,8 @@ def test_waiting_is_counted_on_the_ranks_that_wait(tmp_path: Path) -> None:
     lines = {line.partition("rank ")[2] for line in output.stdout.splitlines() if "waited" in line}
     waited = {int(line[0]): float(line.rpartition(" ")[2]) for line in lines}
     assert all("[0.5, 0.5, 0.5]" in line for line in lines)
-    assert waited[0] > 0.4
-    assert waited[1] < 0.2
+    assert waited[0] > LATE_SECONDS / 2
+    assert waited[1] < waited[0] / 2
 
 
 def test_killed_rank_is_no_longer_exported(tmp_path: Path) -> None:

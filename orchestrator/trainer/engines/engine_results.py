@@ -129,10 +129,11 @@ class Report:
             **(split if self.engine.splits_time and self.times else {}),
         )
         self._write({"epochs": [*self.results.epochs, epoch]})
+        speed = f"  {epoch.images_per_second:.0f} images/s" if epoch.images_per_second else ""
         self._say(
             f"epoch {self.epoch}/{self._epochs}  loss {epoch.train.loss:.3f}  top-1 {epoch.train.top1:.1%}"
             f"  test loss {epoch.test.loss:.3f}  test top-1 {epoch.test.top1:.1%}"
-            f"  {epoch.images_per_second:.0f} images/s  {epoch.seconds:.1f} s"
+            f"{speed}  {epoch.seconds:.1f} s"
         )
 
     def end(self) -> None:

@@ -27,21 +27,21 @@ class HorovodTensorflow(keras_engine.KerasEngine):
 
     def train(self, batch: Any, rate: float) -> np.ndarray:
         self.optimizer.learning_rate = rate
-        scores = self._training_step(*batch, self.first_batch)
-        self.first_batch = False
+        scores = self._training_step(*batch)
+        if self.first_batch:  # not within the step, as on the page: the second step would be compiled again
+            hvd.broadcast_variables(self.model.variables, root_rank=0)
+            hvd.broadcast_variables(self.optimizer.variables, root_rank=0)
+            self.first_batch = False
         return np.asarray(scores, np.float64)
 
     @tf.function
-    def _training_step(self, images: tf.Tensor, labels: tf.Tensor, first_batch: bool) -> tf.Tensor:
+    def _training_step(self, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             logits = self.model(images, training=True)
             loss = keras_engine.loss(self.model, self.config, labels, logits)
         tape = hvd.DistributedGradientTape(tape, compression=self.compression)
         gradients = tape.gradient(loss, self.model.trainable_variables)
         self.optimizer.apply_gradients(zip(gradients, self.model.trainable_variables, strict=True))
-        if first_batch:
-            hvd.broadcast_variables(self.model.variables, root_rank=0)
-            hvd.broadcast_variables(self.optimizer.variables, root_rank=0)
         return keras_engine.scores(labels, logits)
 
     def sum(self, numbers: np.ndarray) -> np.ndarray:

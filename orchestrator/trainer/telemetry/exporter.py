@@ -16,7 +16,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
-from orchestrator.trainer.telemetry import metrics, node_facts, nvml, snapshots
+from orchestrator.trainer.telemetry import metrics, node_report, nvml, snapshots
 
 KINDS = {metric.family: metric.kind for metric in metrics.TRAINING}
 
@@ -45,7 +45,7 @@ class Interface(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the interface's name; nothing while no interface has the address."""
-        name = node_facts.interface(self.address)
+        name = node_report.interface(self.address)
         if name is not None:
             family = GaugeMetricFamily(metrics.INTERFACE.name, metrics.INTERFACE.help, labels=metrics.INTERFACE.labels)
             family.add_metric([name], 1)

@@ -109,6 +109,13 @@ class Recorder:
             self.publish()
 
     @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Exclude work between two steps, such as writing a checkpoint, from the times of steps."""
+        started = time.perf_counter()
+        yield
+        self._step_started += time.perf_counter() - started
+
+    @contextmanager
     def measure_agreement(self) -> Iterator[None]:
         """Measure communication of ranks between two steps."""
         started = time.perf_counter()

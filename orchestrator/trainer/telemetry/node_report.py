@@ -1,6 +1,6 @@
-"""Facts that a node reports of itself, as one JSON object on standard output; the control side judges them.
+"""Report of a node about itself, as one JSON object on standard output; the control side judges it.
 
-Run as ``python -m orchestrator.trainer.telemetry.node_facts OWN_ADDRESS SHARED [PEER_ADDRESS ...]``. It imports only
+Run as ``python -m orchestrator.trainer.telemetry.node_report OWN_ADDRESS SHARED [PEER_ADDRESS ...]``. It imports only
 the standard library, and no more of it than each node needs: every node of a cluster runs it at the same time.
 """
 
@@ -24,7 +24,7 @@ DIGEST = Path("/opt/orchestrator/digest")
 
 
 def report(address: str, shared: Path, peers: list[str]) -> dict[str, object]:
-    """Collect the facts about this node.
+    """Describe this node and its state.
 
     Args:
         address: The node's private IPv4 address.
@@ -32,7 +32,8 @@ def report(address: str, shared: Path, peers: list[str]) -> dict[str, object]:
         peers: Addresses that this node must be able to ssh into.
 
     Returns:
-        Facts by name. Sizes are in bytes; ``interface`` is the one that carries ``address``, None if none does.
+        Fields of ``schema.NodeReport``. Sizes are in bytes; ``interface`` is the one that carries ``address``, None if
+        none does.
     """
     interface_name, memory = interface(address), _memory()
     return {
