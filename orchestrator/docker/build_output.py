@@ -14,6 +14,7 @@ from orchestrator.docker.engine import Engine
 from orchestrator.errors import LAST_LINES, CommandFailed
 
 LOOK_SECONDS, SILENT_SECONDS = 10.0, 900.0
+FULL = ("no space left on device", "disk quota exceeded")
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -36,7 +37,7 @@ def follow(engine: Engine, log: Path, step: progress.Step, messages: Iterator[di
             for message in silence_timeout.with_silence_timeout(messages, LOOK_SECONDS, build.check_while_silent):
                 build.record(message, file)
     except CommandFailed as error:
-        if any("no space left on device" in line.lower() for line in build.tail):
+        if any(text in line.lower() for line in build.tail for text in FULL):
             raise disk_space.full(engine, build.tail[-1]) from error
         error.hint = f"whole log: {log}"
         raise

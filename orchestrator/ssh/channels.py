@@ -1,13 +1,12 @@
 """Channels of a connection, one for each command on a node: opened, read within bounds, and judged by the exit code."""
 
 import contextlib
-import errno
 import os
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from orchestrator.errors import LAST_LINES, CommandFailed, ConfigError, ContractError
+from orchestrator.errors import LAST_LINES, NO_SPACE, CommandFailed, ConfigError, ContractError, space_hint
 from orchestrator.lazy_imports import LazyModule
 from orchestrator.ssh.unpack_tar import Readable
 
@@ -19,7 +18,6 @@ else:
 CONNECT_SECONDS = 5.0
 ANSWER_BYTES = 64 << 20
 NO_STATUS, ENDED_SECONDS = -1, 1.0  # of a command that was killed, or whose connection broke; for the latter to show
-_LOCAL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of local files, never of sockets
 
 
 class Unreachable(Exception):
@@ -58,8 +56,9 @@ def command(client: "paramiko.SSHClient", argv: Sequence[str], timeout: float | 
     except TimeoutError as error:
         raise Unreachable(f"`{argv[0]}` gave no answer for {timeout or 0:.0f} s") from error
     except faults() as error:
-        if isinstance(error, OSError) and (error.filename or error.errno in _LOCAL_ERRORS):
-            raise ConfigError([f"{error.filename or 'this machine'}: {error.strerror}"]) from error
+        if isinstance(error, OSError) and (error.filename or error.errno in NO_SPACE):
+            problem = f"{error.filename or 'this machine'}: {error.strerror}"
+            raise ConfigError([problem], space_hint(problem)) from error
         raise Unreachable(f"connection broke: {error}") from error
 
 

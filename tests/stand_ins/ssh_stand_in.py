@@ -1,5 +1,6 @@
 """A stand-in for a head that another person controls: an ssh server of this machine with arbitrary answers."""
 
+import os
 import socket
 import subprocess
 import threading
@@ -86,7 +87,7 @@ class _Server(paramiko.ServerInterface):
         return paramiko.common.OPEN_SUCCEEDED
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
-        thread = threading.Thread(target=self._run, args=(channel, command.decode()), daemon=True)
+        thread = threading.Thread(target=self._run, args=(channel, os.fsdecode(command)), daemon=True)
         channel.get_transport().accepted.append(thread)  # type: ignore[attr-defined]
         return True
 

@@ -1,19 +1,18 @@
 """Copy files of a node to this machine. The node may be compromised: it never writes outside the target."""
 
-import contextlib
 import hashlib
 import os
 import posixpath
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from orchestrator.cluster import Cluster
-from orchestrator.errors import CommandFailed, ConfigError
+from orchestrator.errors import CommandFailed, ConfigError, space_hint
+from orchestrator.ssh.copying import local_files
 from orchestrator.ssh.copying.copy_progress import Copied, Progress, persist
+from orchestrator.ssh.copying.listing import on_node
 from orchestrator.ssh.copying.partial_files import SUM, hashed, part_of, patience, remote_digest, require_space
-from orchestrator.ssh.copying.tree import Entry, Tree, on_node, require_stored, same_time
+from orchestrator.ssh.copying.tree import Entry, Tree, require_stored
 from orchestrator.ssh.session import Session
 from orchestrator.state import StateDir
 
@@ -53,7 +52,8 @@ def download(state_dir: StateDir, cluster: Cluster, node: str, source: str, targ
         try:
             _Download(session, source, root, progress).copy(trees[0])
         except OSError as error:
-            raise ConfigError([f"{error.filename or root}: {error.strerror}"]) from error
+            problem = f"{error.filename or root}: {error.strerror}"
+            raise ConfigError([problem], space_hint(problem)) from error
 
     return persist(state_dir, cluster, node, progress, work)
 
@@ -76,52 +76,37 @@ class _Download:
         """Copy the files of ``tree`` that are not in place yet. Raises OSError for a local file."""
         files = {name: entry for name, entry in tree.files.items() if name not in self.progress.done}
         targets = {name: self._target(name) for name in files}
-        changed = {name: entry for name, entry in files.items() if not _is_same(targets[name], entry)}
+        changed = {name: entry for name, entry in files.items() if not local_files.is_same(targets[name], entry)}
         self._require_space(changed)
         for name, entry in files.items():
             if name in changed:
                 self._receive(name, entry, targets[name])
             else:
-                self._keep(entry, targets[name])
+                local_files.set_mode(targets[name], entry.mode)
+                self.progress.copied.same += 1
             self.progress.complete(name)
         for name, mode in tree.directories.items():
-            directory = self._directory(name)
+            directory = local_files.below(self.root, name)
             directory.mkdir(parents=True, exist_ok=True)
-            directory.chmod(mode | 0o700)
-
-    def _keep(self, entry: Entry, target: Path) -> None:
-        """Give a file that is in place the mode of its source."""
-        if target.stat().st_mode & 0o777 != entry.mode:
-            target.chmod(entry.mode)
-        self.progress.copied.same += 1
+            local_files.set_mode(directory, mode | 0o700)
 
     def _target(self, name: str) -> Path:
         """Return the local path of a file. Raises ConfigError if it cannot be written there."""
         parent, _, last = name.rpartition("/")
-        target = self._directory(parent) / last if name else self.root
+        target = local_files.below(self.root, parent) / last if name else self.root
         if target.is_dir() and not target.is_symlink():
             raise ConfigError([f"{target}: is a directory, not a file"])
         return target
 
-    def _directory(self, name: str) -> Path:
-        """Return the local directory ``name``. Raises ConfigError if a link here leads out of the target."""
-        path = self.root / name
-        if path.resolve() != self.root.resolve() / name:
-            raise ConfigError(
-                [f"{path}: is a link, and files are not written through links"], "remove it, or copy to another path"
-            )
-        return path
-
     def _require_space(self, files: dict[str, Entry]) -> None:
-        parts = {name: _size(Path(part_of(str(self.root / name), entry))) for name, entry in files.items()}
+        parts = {name: local_files.size(Path(part_of(str(self.root / name), entry))) for name, entry in files.items()}
         missing = sum(max(0, entry.size - parts[name]) for name, entry in files.items())
-        existing = next(path for path in (self.root, *self.root.absolute().parents) if path.is_dir())
-        require_space(str(self.root), missing, shutil.disk_usage(existing).free)
+        require_space(str(self.root), missing, local_files.free(self.root))
 
     def _receive(self, name: str, entry: Entry, target: Path) -> None:
         path = posixpath.join(self.source, name) if name else self.source
         part = Path(part_of(str(target), entry))
-        with _removed_if_empty(part):
+        with local_files.removed_if_empty(part, self.root):
             self._receive_part(path, entry, part, target)
             os.utime(part, ns=(entry.modified, entry.modified))
             part.replace(target)
@@ -131,7 +116,7 @@ class _Download:
         with os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "r+b") as file:
             begin, digest = self._verified(path, file, entry)
             if not begin:
-                _remove_stale(target, part)
+                local_files.remove_stale(target, part)
             file.truncate(begin)
             file.seek(begin)
             remote = self._write(path, entry, file, begin, digest)
@@ -163,38 +148,3 @@ class _Download:
         except CommandFailed as error:
             raise ConfigError([f"{self.session.node}:{path}: {' '.join(error.tail) or error.message}"]) from error
         return end.decode(errors="replace").strip()
-
-
-@contextlib.contextmanager
-def _removed_if_empty(part: Path) -> Iterator[None]:
-    """Make the directory of ``part``; after a failure, remove an empty ``part`` and the directories made for it."""
-    made = [path for path in part.parents if not path.exists()]
-    try:
-        part.parent.mkdir(parents=True, exist_ok=True)
-        yield
-    except BaseException:
-        with contextlib.suppress(OSError):  # a directory that is not empty stays
-            if part.is_file() and not part.is_symlink() and not _size(part):
-                part.unlink()
-            for path in made:
-                path.rmdir()
-        raise
-
-
-def _is_same(target: Path, entry: Entry) -> bool:
-    if not target.is_file() or target.is_symlink():
-        return False
-    status = target.stat()
-    return status.st_size == entry.size and same_time(status.st_mtime_ns, entry.modified)
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else 0
-
-
-def _remove_stale(target: Path, part: Path) -> None:
-    """Remove unfinished copies of what the source was before."""
-    identity = len(".123456789012.part")
-    for path in target.parent.iterdir():
-        if path != part and path.name[:-identity] == part.name[:-identity] and path.name.endswith(".part"):
-            path.unlink()

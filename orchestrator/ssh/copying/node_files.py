@@ -6,11 +6,14 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from orchestrator.errors import ConfigError
-from orchestrator.ssh.copying.tree import nanoseconds
+from orchestrator.errors import ConfigError, ContractError
+from orchestrator.ssh.copying.file_times import nanoseconds
 from orchestrator.ssh.session import Session
 
 COMMAND_BYTES = 60_000  # Linux: a command has 128 KiB at most
+# In the language of the node, the decimal point may be a comma.
+STATUS = r'LC_ALL=C stat --dereference --printf "%f\0%s\0%.9Y\0%n\0" -- "$@" 2>&-; :'
+PRIVATE = "umask 077\n"  # as long as the mode of the source is not set
 FREE = 'p=$0; while ! test -d "$p"; do p=$(dirname -- "$p"); done; df --output=avail --block-size=1 -- "$p"'
 
 
@@ -35,36 +38,43 @@ ABSENT = Status(0, 0, 0)
 
 
 def statuses(session: Session, paths: Iterable[str]) -> dict[str, Status]:
-    """Return the status of those ``paths`` that are there; links are followed."""
+    """Return the status of those ``paths`` that are there; links are followed. Raises ContractError."""
     by_path = {}
     for words in _chunks(paths):
-        listing = shlex.join(["stat", "--dereference", "--printf", r"%f\0%s\0%.9Y\0%n\0", "--", *words])
-        script = f"LC_ALL=C {listing} 2>&-; :"  # else the node's language chooses the decimal point
-        fields = b"".join(session.read("look at files", ["sh", "-c", script], 1 << 24))
+        fields = b"".join(session.read("look at files", ["sh", "-c", STATUS, "sh", *words], 1 << 24))
         values = os.fsdecode(fields).split("\0")
         for mode, size, modified, path in zip(*[iter(values)] * 4, strict=False):
-            by_path[path] = Status(int(mode, 16), int(size), nanoseconds(modified))
+            try:
+                by_path[path] = Status(int(mode, 16), int(size), nanoseconds(modified))
+            except ValueError as error:
+                raise ContractError(f"{session.node} describes {path} in another form: {error}") from error
     return by_path
 
 
-def make_directories(session: Session, paths: Iterable[str]) -> None:
+def make_directories(session: Session, paths: Iterable[str], private: bool = False) -> None:
     """Make the directories that are missing. Raises ConfigError if the node cannot."""
+    script = f'{PRIVATE if private else ""}mkdir -p -- "$@"'
     for words in _chunks(paths):
-        answer = session.run(["mkdir", "-p", "--", *words])
+        answer = session.run(["sh", "-c", script, "sh", *words])
         if answer.exit_code:
             raise ConfigError([f"{session.node}: {answer.errors.strip()}"])
 
 
-def set_modes(session: Session, modes: Mapping[str, int]) -> None:
-    """Set the modes of files and directories by path."""
-    for mode in set(modes.values()):
-        for words in _chunks(path for path, other in modes.items() if other == mode):
+def set_modes(session: Session, modes: Mapping[str, int], before: Mapping[str, Status]) -> None:
+    """Set the modes of files and directories by path, but for those that had them ``before``: they may be another's."""
+    changed = {path: mode for path, mode in modes.items() if before.get(path, ABSENT).mode & 0o777 != mode}
+    for mode in set(changed.values()):
+        for words in _chunks(path for path, other in changed.items() if other == mode):
             session.must("set modes", ["chmod", f"{mode:o}", "--", *words])
 
 
 def free(session: Session, path: str) -> int:
-    """Return the free bytes where ``path`` is, or would be made."""
-    return int(session.must("look for room", ["sh", "-c", FREE, path]).split()[-1])
+    """Return the free bytes where ``path`` is, or would be made. Raises ContractError."""
+    answer = session.must("look for room", ["sh", "-c", FREE, path])
+    try:
+        return int(answer.split()[-1])
+    except (ValueError, IndexError) as error:
+        raise ContractError(f"{session.node} gives the free bytes of {path} as {answer[:80]!r}") from error
 
 
 def _chunks(words: Iterable[str]) -> Iterator[list[str]]:

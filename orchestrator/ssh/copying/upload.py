@@ -9,12 +9,14 @@ from pathlib import Path
 
 from orchestrator import untrusted_files
 from orchestrator.cluster import Cluster
-from orchestrator.errors import CommandFailed, ConfigError
+from orchestrator.errors import CommandFailed, ConfigError, space_hint
 from orchestrator.ssh.copying import node_files
 from orchestrator.ssh.copying.copy_progress import Copied, Progress, persist
-from orchestrator.ssh.copying.node_files import ABSENT, Status
+from orchestrator.ssh.copying.file_times import SECOND, same_time
+from orchestrator.ssh.copying.listing import of_path
+from orchestrator.ssh.copying.node_files import ABSENT, PRIVATE, Status
 from orchestrator.ssh.copying.partial_files import PIECE, SUM, hashed, part_of, patience, remote_digest, require_space
-from orchestrator.ssh.copying.tree import SECOND, Entry, Tree, of_path, require_stored, same_time
+from orchestrator.ssh.copying.tree import Entry, Tree, require_stored
 from orchestrator.ssh.session import ANSWER_SECONDS, Session
 from orchestrator.state import StateDir
 
@@ -22,7 +24,7 @@ CHANGED = 9
 # $0 begin, $1 unfinished copy, $2 SHA-256, $3 mode, $4 time, $5 target; a connection that broke may still be writing,
 # so each byte has its place.
 STALE = 'rm -f -- "$(dirname -- "$5")/.$(basename -- "$5")".????????????.part\n'
-WRITE = 'dd of="$1" bs=1M iflag=fullblock oflag=seek_bytes conv=notrunc status=none seek="$0" || exit 1\n'
+WRITE = f'{PRIVATE}dd of="$1" bs=1M iflag=fullblock oflag=seek_bytes conv=notrunc status=none seek="$0" || exit 1\n'
 FINISH = f"""{SUM}
 test "$(sum < "$1")" = "$2" || {{ rm -f -- "$1"; exit {CHANGED}; }}
 chmod "$3" -- "$1" && touch -d "@$4" -- "$1" && mv -fT -- "$1" "$5"
@@ -73,25 +75,23 @@ class _Upload:
         """Copy the files that are not in place yet."""
         files = {name: entry for name, entry in self.tree.files.items() if name not in self.progress.done}
         parts = {name: part_of(self.targets[name], entry) for name, entry in files.items()}
-        statuses = node_files.statuses(
-            self.session, [path for name in files for path in (self.targets[name], parts[name])]
-        )
+        paths = [path for name in files for path in (self.targets[name], parts[name])]
+        statuses = node_files.statuses(self.session, [*paths, *self.directories])
         same = {name: entry for name, entry in files.items() if _is_same(statuses.get(self.targets[name]), entry)}
         changed = {name: entry for name, entry in files.items() if name not in same}
         self._require(changed, parts, statuses)
-        parents = {posixpath.dirname(path) or "." for path in self.targets.values()}
-        node_files.make_directories(self.session, sorted({*parents, *self.directories}))
+        node_files.make_directories(self.session, [posixpath.dirname(self.progress.copied.target) or "."])
+        node_files.make_directories(self.session, sorted(self.directories), private=True)
         self._keep(same, statuses)
         for name, entry in changed.items():
             self._send(name, entry, parts[name], statuses.get(parts[name], ABSENT).size)
             self.progress.complete(name)
-        node_files.set_modes(self.session, self.directories)
+        node_files.set_modes(self.session, self.directories, statuses)
 
     def _keep(self, same: Mapping[str, Entry], statuses: Mapping[str, Status]) -> None:
         """Give files that are in place the modes of their sources."""
         modes = {self.targets[name]: entry.mode for name, entry in same.items()}
-        other = {path: mode for path, mode in modes.items() if statuses[path].mode & 0o777 != mode}
-        node_files.set_modes(self.session, other)
+        node_files.set_modes(self.session, modes, statuses)
         for name in same:
             self.progress.copied.same += 1
             self.progress.complete(name)
@@ -148,7 +148,8 @@ class _Upload:
             if f"(exit code {CHANGED} " in error.message:
                 raise _changed(path) from None
             reason = error.tail[-1] if error.tail else str(error)
-            raise ConfigError([f"{self.session.node}:{argv[-1]}: cannot be written: {reason}"]) from None
+            problem = f"{self.session.node}:{argv[-1]}: cannot be written: {reason}"
+            raise ConfigError([problem], space_hint(reason)) from None
 
 
 def _is_same(status: Status | None, entry: Entry) -> bool:

@@ -26,8 +26,9 @@ def test_failed_build_shows_its_last_lines(ensure: Ensure, tmp_path: Path) -> No
     assert str(tmp_path / "log") in caught.value.hint
 
 
-def test_full_disk_differs_from_a_failed_build(ensure: Ensure) -> None:
-    messages = [{"stream": "tar: write error: No space left on device\n"}, {"error": "a non-zero code: 2"}]
+@pytest.mark.parametrize("reason", ["No space left on device", "disk quota exceeded"])
+def test_full_disk_differs_from_a_failed_build(ensure: Ensure, reason: str) -> None:
+    messages = [{"stream": f"tar: write error: {reason}\n"}, {"error": "a non-zero code: 2"}]
     with pytest.raises(PreflightError, match="is full") as caught:
         ensure(building(*messages))
     assert "docker system df" in caught.value.hint

@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator import health, ssh, state
 from orchestrator.errors import ContractError
-from orchestrator.runs import gloo_or_mpi, resume_point
+from orchestrator.runs import gloo_or_mpi, resume_from_checkpoint
 from orchestrator.runs.launchers import hostfile
 from orchestrator.schema import CheckpointEntry, Checkpoints, RunStatus
 from orchestrator.state import StateDir
@@ -53,14 +53,14 @@ def refused(caught: "pytest.ExceptionInfo[ContractError]", name: str, remedy: st
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
-def test_damaged_facts_of_a_node_are_refused(kind: str) -> None:
+def test_damaged_report_of_a_node_is_refused(kind: str) -> None:
     cluster = builders.cluster(1)
     with (
-        ssh_stand_in.session(answer_with("watching.health", DAMAGED[kind])) as head,
+        ssh_stand_in.session(answer_with("telemetry.node_report", DAMAGED[kind])) as head,
         pytest.raises(ContractError) as caught,
     ):
-        health.facts(head, cluster, cluster.nodes["demo-head"])
-    refused(caught, "facts of the node", "`orchestrator deploy --cluster demo`")
+        health.node_report(head, cluster, cluster.nodes["demo-head"])
+    refused(caught, "report of the node", "`orchestrator deploy --cluster demo`")
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
@@ -84,11 +84,11 @@ def test_damaged_configuration_of_a_run_is_refused(kind: str) -> None:
         ssh_stand_in.session(lambda c: index.encode() if "index.json" in c else answer(c)) as head,
         pytest.raises(ContractError) as caught,
     ):
-        resume_point.read(state_dir, head, RUN)
+        resume_from_checkpoint.read(state_dir, head, RUN)
     refused(caught, f"{RUN.directory}/config.json", "restore it from a copy")
 
 
 def test_error_names_the_key_and_its_value() -> None:
-    text = builders.facts().model_dump_json().replace('"resolves":true', '"resolves":"perhaps"')
+    text = builders.node_report().model_dump_json().replace('"resolves":true', '"resolves":"perhaps"')
     with ssh_stand_in.session() as head, pytest.raises(ContractError, match="a file: resolves: 'perhaps': "):
-        ssh.parsed(type(builders.facts()), text, head, "a file")
+        ssh.parsed(type(builders.node_report()), text, head, "a file")

@@ -3,12 +3,14 @@
 import os
 from pathlib import Path
 
+import psutil
 import pytest
 
 from orchestrator import ssh
 from orchestrator.errors import ConfigError
 from orchestrator.ssh import Unreachable, pack_tar
 from tests.stand_ins import cutting_relay, ssh_stand_in
+from tests.waiting import until
 
 OUTPUT = b"line\n" * (1 << 18)
 
@@ -28,15 +30,14 @@ def test_output_is_followed_to_its_end_whatever_the_exit_code() -> None:
         assert b"".join(head.follow(["sh", "-c", "echo begun; echo no log >&2; exit 1"])) == b"begun\n"
 
 
-def test_file_that_becomes_shorter_while_it_is_sent_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file, write = tmp_path / "data", pack_tar.Input.write
-    file.write_bytes(bytes(1 << 20))
+def test_file_that_becomes_shorter_while_it_is_sent_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "data"
+    file.write_bytes(bytes(4 * pack_tar.WINDOW))  # more than is sent before the node reads
 
-    def cut_and_write(target: pack_tar.Input, data: bytes) -> int:
+    def cut(_: str) -> None:
+        assert until(lambda: str(file) in {opened.path for opened in psutil.Process().open_files()})
         os.truncate(file, 1)
-        return write(target, data)
 
     (target := tmp_path / "node").mkdir()
-    monkeypatch.setattr(pack_tar.Input, "write", cut_and_write)
-    with ssh_stand_in.session() as head, pytest.raises(ConfigError, match=f"{file}: became shorter"):
+    with ssh_stand_in.session(cut) as head, pytest.raises(ConfigError, match=f"{file}: became shorter"):
         head.send({"data": file}, str(target))

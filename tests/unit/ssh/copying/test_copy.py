@@ -1,6 +1,7 @@
 """Copies between this machine and a node simulated by its shell: complete, resumed, never outside the target."""
 
 import os
+import resource
 import signal
 import stat
 import threading
@@ -13,7 +14,7 @@ from orchestrator.errors import ConfigError, ContractError, NodesFailed
 from orchestrator.ssh.copying import copy_progress, partial_files
 from orchestrator.ssh.copying.copy_progress import Copied, Progress
 from orchestrator.ssh.copying.download import download
-from orchestrator.ssh.copying.tree import SECOND
+from orchestrator.ssh.copying.file_times import SECOND
 from orchestrator.ssh.copying.upload import upload
 from tests.stand_ins import cutting_relay, ssh_stand_in
 from tests.stand_ins.ssh_stand_in import Answer
@@ -319,6 +320,109 @@ def test_local_file_that_changes_during_the_copy_is_an_error(
     with pytest.raises(ConfigError, match="data: arrived damaged, or changed meanwhile"):
         through(upload, file, str(node / "copy"), answer)
     assert not (node / "copy").exists()
+
+
+def test_names_of_any_bytes_are_copied(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    names = [os.fsdecode(name) for name in (b"caf\xe8", b"caf\xe9", b"end\n")]
+    for name in names:
+        write(source / "tree" / name, os.fsencode(name))
+    through(copier, *paths(copier, source / "tree", target))
+    assert contents(target / "tree") == {name: (0o640, os.fsencode(name)) for name in names}
+
+
+def test_links_that_lead_to_themselves_are_left_out(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    write(source / "tree" / "a", b"a")
+    for link, to in (("self", "self"), ("one", "other"), ("other", "one")):
+        (source / "tree" / link).symlink_to(to)
+    copied = through(copier, *paths(copier, source / "tree", target))
+    assert list(contents(target / "tree")) == ["a"]
+    assert sorted(copied.left_out) == ["one", "other", "self"]
+
+
+def test_link_to_itself_in_the_target_is_one_error(tmp_path: Path, node: Path) -> None:
+    write(node / "tree" / "sub" / "file", b"x")
+    (tmp_path / "here" / "tree").mkdir(parents=True)
+    (tmp_path / "here" / "tree" / "sub").symlink_to("sub")
+    with pytest.raises(ConfigError, match="here/tree/sub"):
+        through(download, str(node / "tree"), str(tmp_path / "here"))
+
+
+def test_local_directories_nested_too_deep_are_refused(tmp_path: Path, node: Path) -> None:
+    (tmp_path / "a").joinpath(*"a" * 65).mkdir(parents=True)
+    with pytest.raises(ConfigError, match="nested more than 64 deep") as caught:
+        through(upload, tmp_path / "a", str(node))
+    assert "tar" in caught.value.hint
+
+
+def modes(directory: Path) -> dict[str, int]:
+    return {path.name[:5]: stat.S_IMODE(path.stat().st_mode) for path in directory.rglob("*")}
+
+
+def test_only_the_owner_may_read_an_unfinished_copy(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    write(source / "tree" / "sub" / "data", os.urandom(SIZE), 0o644)
+    (target / "other").mkdir()
+    sides = paths(copier, source / "tree", target / "new", "/")
+    with pytest.raises(NodesFailed):
+        through(copier, *sides, cuts=(8 << 20, *[2000] * 9))
+    ordinary = modes(target)["other"]
+    assert modes(target / "new") == {"tree": 0o700, "sub": 0o700, ".data": 0o600}
+    through(copier, *sides)
+    assert modes(target) == {"other": ordinary, "new": ordinary, **modes(source)}
+
+
+def test_modes_that_are_right_are_not_set_again(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    write(source / "tree" / "sub" / "data", b"x")
+    through(copier, *paths(copier, source / "tree", target))
+    changed = {path: path.stat().st_ctime_ns for path in target.rglob("*")}
+    through(copier, *paths(copier, source / "tree", target))
+    assert {path: path.stat().st_ctime_ns for path in target.rglob("*")} == changed
+
+
+def test_used_up_disk_quota_of_a_node_is_named_with_a_remedy(
+    tmp_path: Path, node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = write(
+        tmp_path / "bin" / "dd", b"#!/bin/sh\necho dd: error writing: Disk quota exceeded >&2; exit 1\n", 0o755
+    )
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    with pytest.raises(ConfigError, match="cannot be written: dd: error writing: Disk quota exceeded") as caught:
+        through(upload, write(tmp_path / "data", b"x"), str(node))
+    assert "larger disk quota" in caught.value.hint
+
+
+def test_local_file_that_cannot_grow_is_named_with_a_remedy(tmp_path: Path, node: Path) -> None:
+    write(node / "data", os.urandom(SIZE))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, limits[1]))
+    try:
+        with pytest.raises(ConfigError, match="data: File too large") as caught:
+            through(download, str(node / "data"), str(tmp_path / "data"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "ulimit -f" in caught.value.hint
+
+
+def test_path_that_cannot_be_looked_at_has_its_own_reason(tmp_path: Path, node: Path) -> None:
+    write(node / "data", b"x")
+    with pytest.raises(ConfigError, match="data/x: Not a directory"):
+        through(download, str(node / "data" / "x"), str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("command", "output"), [("stat --dereference", b"x\0y\0z\0w\0"), ("df --output", b"Avail\n-\n")]
+)
+def test_answer_of_a_node_in_another_form_names_the_node(
+    tmp_path: Path, node: Path, command: str, output: bytes
+) -> None:
+    def answer(line: str) -> bytes | None:
+        return output if command in line else None
+
+    with pytest.raises(ContractError, match="demo-head"):
+        through(upload, write(tmp_path / "data", b"x"), str(node / "copy"), answer)
 
 
 ROOT = ["/x", "d", "755", "4096", "1.5", ""]  # a directory in a node's listing
