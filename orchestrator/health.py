@@ -1,4 +1,4 @@
-"""Health checks: the facts collected from every node before a run starts, and how they are judged."""
+"""Health checks: the report requested from every node before a run starts, and how it is judged."""
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from orchestrator import ssh
 from orchestrator.cluster import MIN_SHARED_FREE, PYTHON, SHARED, Cluster, Node
 from orchestrator.errors import ConfigError, NodesFailed, StateError, command
-from orchestrator.schema import NodeFacts
+from orchestrator.schema import NodeReport
 from orchestrator.ssh import Session, Unreachable
 from orchestrator.state import StateDir
 
@@ -24,9 +24,9 @@ class Check:
 
 @dataclass(frozen=True)
 class Health:
-    """Facts and checks of all nodes; a node that did not answer has no facts, and its checks give the reason."""
+    """Reports and checks of all nodes; a node that did not answer has no report, and its checks give the reason."""
 
-    facts: dict[str, NodeFacts]
+    reports: dict[str, NodeReport]
     checks: dict[str, list[Check]]
 
     @property
@@ -37,7 +37,7 @@ class Health:
 
 
 def health(state_dir: StateDir, cluster: Cluster, digest: str) -> Health:
-    """Collect the facts of all nodes at once and judge them.
+    """Request the reports of all nodes at once and judge them.
 
     A node that does not answer has a single check, "ssh", which failed.
 
@@ -47,12 +47,12 @@ def health(state_dir: StateDir, cluster: Cluster, digest: str) -> Health:
         digest: Digest of the trainer that every node must have.
 
     Returns:
-        Facts and checks of every node.
+        Reports and checks of every node.
     """
 
-    def ask(name: str) -> NodeFacts:
+    def ask(name: str) -> NodeReport:
         with ssh.connect(state_dir, cluster, name) as session:
-            return facts(session, cluster, cluster.nodes[name])
+            return node_report(session, cluster, cluster.nodes[name])
 
     answers, reasons = ssh.on_every_node(cluster, ask)
     gone = {cluster.nodes[name].private_address for name in reasons}  # reported already: not the head's fault
@@ -61,8 +61,8 @@ def health(state_dir: StateDir, cluster: Cluster, digest: str) -> Health:
     return Health(answers, {name: checks[name] for name in cluster.nodes})
 
 
-def facts(session: Session, cluster: Cluster, node: Node) -> NodeFacts:
-    """Ask ``node`` for its facts; the head also tries ssh to every other node.
+def node_report(session: Session, cluster: Cluster, node: Node) -> NodeReport:
+    """Ask ``node`` for its report; the head also tries ssh to every other node.
 
     Args:
         session: Connection to the node.
@@ -70,26 +70,26 @@ def facts(session: Session, cluster: Cluster, node: Node) -> NodeFacts:
         node: The node.
 
     Returns:
-        The node's facts.
+        The node's report.
 
     Raises:
         Unreachable: The trainer does not run on the node.
     """
     others = [other.private_address for other in cluster.nodes.values() if other is not node]
     peers = others if node.role == "head" else []
-    argv = [PYTHON, "-m", "orchestrator.trainer.telemetry.node_facts", node.private_address, SHARED, *peers]
+    argv = [PYTHON, "-m", "orchestrator.trainer.telemetry.node_report", node.private_address, SHARED, *peers]
     answer = session.run(argv)
     if answer.exit_code:
         raise Unreachable(f"the trainer does not run: {answer.errors.strip()[-500:]}")
     remedy = f"{command('deploy', cluster.name)} installs the trainer again"
-    return ssh.parsed(NodeFacts, answer.output, session, "facts of the node", remedy)
+    return ssh.parsed(NodeReport, answer.output, session, "report of the node", remedy)
 
 
-def judge(facts: NodeFacts, cluster: Cluster, digest: str, gone: Container[str] = ()) -> list[Check]:
-    """Check the facts of one node. Pure.
+def judge(report: NodeReport, cluster: Cluster, digest: str, gone: Container[str] = ()) -> list[Check]:
+    """Check the report of one node. Pure.
 
     Args:
-        facts: The node's answer.
+        report: The node's report.
         cluster: The cluster that the node belongs to.
         digest: Digest of the trainer that the node must have.
         gone: Addresses of nodes that do not answer; they do not count against this node.
@@ -97,20 +97,20 @@ def judge(facts: NodeFacts, cluster: Cluster, digest: str, gone: Container[str] 
     Returns:
         The checks, passed and failed.
     """
-    refused = {cluster.named(a): why for a, why in facts.unreachable.items() if a not in gone}
+    refused = {cluster.named(a): why for a, why in report.unreachable.items() if a not in gone}
     strangers = "; ".join(f"no ssh from the head to {name}: {why}" for name, why in refused.items())
-    free, memory, name, installed = facts.shared_free, facts.memory_available, facts.hostname, facts.digest
+    free, memory, name, installed = report.shared_free, report.memory_available, report.hostname, report.digest
     deploy = command("deploy", cluster.name)
     small = f"only {free / 2**30:.1f} GiB free in {SHARED}: remove old runs and data by {command('ssh', cluster.name)}"
     return [
-        _check("address", facts.interface, f"on {facts.interface}", "its private address is on no interface"),
-        _check("name", facts.resolves, name, f"its own name {name} does not resolve: add it to /etc/hosts"),
+        _check("address", report.interface, f"on {report.interface}", "its private address is on no interface"),
+        _check("name", report.resolves, name, f"its own name {name} does not resolve: add it to /etc/hosts"),
         _check("trainer", installed == digest, digest, f"trainer {installed} instead of {digest}: {deploy}"),
-        _check("shared", facts.shared_writable, SHARED, f"{SHARED} cannot be written: {deploy}"),
+        _check("shared", report.shared_writable, SHARED, f"{SHARED} cannot be written: {deploy}"),
         _check("space", free >= MIN_SHARED_FREE, f"{free / 2**30:.0f} GiB free", small),
         _check(
             "memory",
-            memory >= MIN_MEMORY or facts.runs,
+            memory >= MIN_MEMORY or report.runs,
             f"{memory >> 20} MiB free",
             f"only {memory >> 20} MiB of memory free",
         ),
@@ -139,7 +139,7 @@ def require_idle(health: Health, cluster: Cluster) -> None:
     Raises:
         StateError: A run is using a node.
     """
-    require_free(sorted({run for facts in health.facts.values() for run in facts.runs}), cluster)
+    require_free(sorted({run for report in health.reports.values() for run in report.runs}), cluster)
 
 
 def require_free(runs: Sequence[str], cluster: Cluster) -> None:
@@ -157,7 +157,7 @@ def common_interface(health: Health, chosen: str | None, nodes: Sequence[str]) -
     """Choose the network interface for Horovod.
 
     Args:
-        health: Facts of all nodes.
+        health: Reports of all nodes.
         chosen: The configured interface; None to use the one that all ``nodes`` have in common.
         nodes: Names of the nodes that the run uses.
 
@@ -169,12 +169,14 @@ def common_interface(health: Health, chosen: str | None, nodes: Sequence[str]) -
         StateError: The interfaces of ``nodes`` have different names.
     """
     if chosen:
-        without = {name: health.facts[name].interfaces for name in nodes if chosen not in health.facts[name].interfaces}
+        without = {
+            name: health.reports[name].interfaces for name in nodes if chosen not in health.reports[name].interfaces
+        }
         problems = [f"launch.network_interface: {chosen}: {n} has only {', '.join(i)}" for n, i in without.items()]
         if problems:
             raise ConfigError(problems)
         return chosen
-    names = {name: health.facts[name].interface or "" for name in nodes}
+    names = {name: health.reports[name].interface or "" for name in nodes}
     if len(set(names.values())) > 1:
         listing = ", ".join(f"{node}: {interface}" for node, interface in names.items())
         raise StateError(

@@ -10,7 +10,7 @@ from orchestrator import packaged_files, ssh
 from orchestrator.cluster import Cluster
 from orchestrator.state import StateDir
 
-NOTE = "/var/lib/orchestrator/configured"  # `facts_record` of the role `facts`, which writes the file
+NOTE = "/var/lib/orchestrator/configured"  # `current_configuration_record` of the role that writes the file
 LARGE = 1 << 20  # bytes; larger files are compared by size and time only
 
 
@@ -37,7 +37,7 @@ def _content(path: Path) -> bytes:
 
 def are_nodes_unchanged(state_dir: StateDir, cluster: Cluster) -> bool:
     """Return whether every node still has the files and runs the units that the last deploy noted."""
-    script = (packaged_files.directory("ansible") / "roles/facts/files/verify_checksums.sh").read_text()
+    script = (packaged_files.directory("ansible") / "roles/current_configuration/files/verify_checksums.sh").read_text()
 
     def ask(name: str) -> bool:
         with ssh.connect(state_dir, cluster, name) as session:

@@ -26,7 +26,7 @@ directory
 ``config.json`` is a :class:`PrepareConfig` or a :class:`StageConfig` in a run that prepares or stages data. Prepared
 TFRecord shards have a ``manifest.json``, a :class:`Manifest`, in their directory, and each shard has a :class:`Shard`.
 
-:class:`NodeFacts` crosses on the standard output of ``orchestrator.trainer.telemetry.node_facts``. The models of
+:class:`NodeReport` crosses on the standard output of ``orchestrator.trainer.telemetry.node_report``. The models of
 ``packages`` cross on standard input and output of ``orchestrator.trainer.packages``; an overlay of Python packages has
 an :class:`~orchestrator.schema.packages.Overlay` in its directory.
 """
@@ -57,7 +57,7 @@ from orchestrator.schema.runs import (
     CheckResult,
     Failure,
     Hardware,
-    NodeFacts,
+    NodeReport,
     Queue,
     QueuedRun,
     RunStatus,
@@ -102,7 +102,7 @@ __all__ = [
     "Hardware",
     "Manifest",
     "MetricName",
-    "NodeFacts",
+    "NodeReport",
     "Optimizer",
     "Precision",
     "Predicted",

@@ -85,8 +85,8 @@ class Hardware(File):
     nic_mbits: int | None = None
 
 
-class NodeFacts(File):
-    """Facts that a node reports of itself (``orchestrator.trainer.telemetry.node_facts``). Sizes in bytes."""
+class NodeReport(File):
+    """Report of a node about itself, by ``orchestrator.trainer.telemetry.node_report``. Sizes are in bytes."""
 
     hostname: str
     resolves: bool

@@ -96,7 +96,7 @@ def test_roles_for_machines_touch_no_prepared_node(ansible: Ansible, cluster: Cl
     )
     touched = {play: int(hosts) for play, hosts in LISTED.findall(result.text) if int(hosts)}
     nodes = len(cluster.nodes)
-    on_every_node = ("Gather facts of the nodes", "Configure every node")
+    on_every_node = ("Read the current configuration of the nodes", "Configure every node")
     assert touched == {"Validate the inventory": 1, **dict.fromkeys(on_every_node, nodes)}
 
 

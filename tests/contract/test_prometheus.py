@@ -30,9 +30,9 @@ PLAYBOOK = """
     - ansible.builtin.copy:
         dest: "{{ target }}/targets.json"
         content: "{{ monitoring_targets | to_json(indent=1) }}"
-    - ansible.builtin.copy:
+    - ansible.builtin.template:
+        src: "{{ roles }}/prometheus/templates/prometheus.yml.j2"
         dest: "{{ target }}/prometheus.yml"
-        content: "{{ prometheus_config | to_nice_yaml(indent=2) }}"
 """
 
 Tool = Callable[..., ProgramResult]

@@ -11,7 +11,7 @@ from orchestrator.config import Config, expanded, stored
 from orchestrator.docker import context
 from orchestrator.errors import NodesFailed, PreflightError, gather
 from orchestrator.providers import Resource, trainer_image
-from orchestrator.providers.hosts import adoption, host_facts, preflight_checks, selection
+from orchestrator.providers.hosts import adoption, host_survey, preflight_checks, selection
 from orchestrator.providers.hosts.adoption import HostSet, OnLine
 from orchestrator.ssh import hostkeys
 from orchestrator.state import Record, StateDir
@@ -26,7 +26,7 @@ def preflight(config: Config, record: Record | None) -> None:
     identity = config.hosts.identity
     if identity and not expanded("hosts.identity", identity).is_file():
         raise PreflightError(f"hosts.identity: {identity}: no such file", "name a private key, or leave it out")
-    surveyed = host_facts.survey(config)
+    surveyed = host_survey.survey(config)
     by_host = [preflight_checks.problems(host, config, record.id if record else "") for host in surveyed]
     good = [host.name for host, problems in zip(surveyed, by_host, strict=True) if not problems]
     enough = surveyed[0].name in good and len(good) >= (config.min_nodes or config.nodes)
@@ -34,7 +34,7 @@ def preflight(config: Config, record: Record | None) -> None:
     changes = selection.refused_changes(config, record, surveyed[0]) if record else []
     gather(
         *(partial(_throw, p) for p in [*preflight_checks.conflicts(surveyed), *problems, *changes]),
-        lambda: host_facts.account_id(surveyed),
+        lambda: host_survey.account_id(surveyed),
     )
 
 
@@ -53,10 +53,10 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
 
 
 def gpu_and_image(config: Config, record: Record | None) -> tuple[str | None, str]:
-    """Return the GPUs and the system of the first host with GPUs. Hosts without facts are reported by the preflight."""
-    surveyed = [host.facts for host in host_facts.last_survey(config) if host.facts]
-    with_gpus = [facts for facts in surveyed if facts.gpus]
-    systems = {facts.system for facts in with_gpus or surveyed}
+    """Return the GPUs and the system of the first host with GPUs. The preflight reports hosts without a survey."""
+    surveys = [host.survey for host in host_survey.last_survey(config) if host.survey]
+    with_gpus = [survey for survey in surveys if survey.gpus]
+    systems = {survey.system for survey in with_gpus or surveys}
     return with_gpus[0].gpu if with_gpus else None, systems.pop() if len(systems) == 1 else ""
 
 
@@ -107,7 +107,7 @@ def provision(
         hostkeys.pin(state_dir, cluster, record.host_keys, adoption.LOGIN_SECONDS)
     except NodesFailed as failed:
         missing |= failed.reasons
-        account = host_facts.ACCOUNT
+        account = host_survey.ACCOUNT
         remedy = f"their sshd must let {account} in by a key of ~/.ssh/authorized_keys (AllowUsers, AllowGroups)"
         cluster = _enough(record, host_set, missing, remedy)
     return cluster, missing

@@ -15,8 +15,8 @@ from orchestrator.ansible.inventory import inventory
 from orchestrator.cluster import Cluster, Node
 from orchestrator.errors import NodesFailed
 from orchestrator.progress import log_errors
-from orchestrator.providers.hosts import host_facts, login
-from orchestrator.providers.hosts.host_facts import ACCOUNT
+from orchestrator.providers.hosts import host_survey, login
+from orchestrator.providers.hosts.host_survey import ACCOUNT
 from orchestrator.providers.hosts.login import Login
 from orchestrator.ssh import hostkeys, key_pair
 from orchestrator.state import StateDir
@@ -97,8 +97,8 @@ def marked_machines(machines: Sequence[Machine], deployment: str) -> dict[Machin
     """Return machines that hold something of ``deployment``: True if marked, False if the host does not answer."""
     chosen = {machine.name: machine for machine in machines if machine.id}
     logins = {name: machine.login for name, machine in chosen.items()}
-    facts, silent = login.every(logins, lambda name: host_facts.survey_host(logins[name]))
-    marked = {name for name, host_facts in facts.items() if host_facts.mark_id == deployment}
+    surveys, silent = login.every(logins, lambda name: host_survey.survey_host(logins[name]))
+    marked = {name for name, survey in surveys.items() if survey.mark_id == deployment}
     return {machine: name in marked for name, machine in chosen.items() if name in marked or name in silent}
 
 

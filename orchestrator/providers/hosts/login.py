@@ -128,5 +128,5 @@ def _ask(argv: list[str], seconds: float) -> str:
 
 def _reason(failed: CommandFailed) -> str:
     """Return the first and the last line of the output: ssh prints the cause first and the consequence last."""
-    lines = [line.strip() for line in failed.tail if line.strip(" @") and not line.startswith("fact ")]
+    lines = [line.strip() for line in failed.tail if line.strip(" @") and not line.startswith("survey ")]
     return "; ".join(dict.fromkeys([*lines[:1], *lines[-1:]])) or failed.message.splitlines()[0]

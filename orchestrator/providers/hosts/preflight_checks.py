@@ -6,7 +6,7 @@ from ipaddress import IPv4Address
 
 from orchestrator.config import Config
 from orchestrator.errors import PreflightError, command
-from orchestrator.providers.hosts.host_facts import ACCOUNT, Facts, SurveyedHost
+from orchestrator.providers.hosts.host_survey import ACCOUNT, HostSurvey, SurveyedHost
 
 SYSTEMS = ("debian 12", "debian 13", "ubuntu 22.04", "ubuntu 24.04")
 ARCHITECTURE = "x86_64"
@@ -23,15 +23,15 @@ def problems(host: SurveyedHost, config: Config, deployment: str) -> list[Prefli
     Returns:
         One error for each problem.
     """
-    if host.facts is None:
+    if host.survey is None:
         return [_unreachable(host)]
     findings = [
         *_connection(host),
-        *_machine(host, host.facts, config),
-        *_account(host, host.facts),
-        *_mark(host, host.facts, deployment),
-        *_address(host, host.facts),
-        *_content(host, host.facts, config, deployment),
+        *_machine(host, host.survey, config),
+        *_account(host, host.survey),
+        *_mark(host, host.survey, deployment),
+        *_address(host, host.survey),
+        *_content(host, host.survey, config, deployment),
     ]
     return [PreflightError(f"hosts.addresses: {host.login}: {problem}", remedy) for problem, remedy in findings]
 
@@ -53,7 +53,7 @@ def _connection(host: SurveyedHost) -> Findings:
             f"your ssh reaches it through `{host.resolved.proxy}`",
             "set hosts.jump: nodes are reached without your ssh",
         )
-    port = host.facts and host.facts.listens_on
+    port = host.survey and host.survey.listens_on
     if host.resolved and port and port != host.resolved.port:
         yield (
             f"port {host.resolved.port} leads to its port {port}, but the other hosts can only use the latter",
@@ -61,77 +61,77 @@ def _connection(host: SurveyedHost) -> Findings:
         )
 
 
-def _machine(host: SurveyedHost, facts: Facts, config: Config) -> Findings:
-    if facts.sudo != "yes":
+def _machine(host: SurveyedHost, survey: HostSurvey, config: Config) -> Findings:
+    if survey.sudo != "yes":
         user = host.resolved.user if host.resolved else "USER"
         grant = f"echo '{user} ALL=(ALL) NOPASSWD: ALL' | sudo tee /etc/sudoers.d/{user}"
-        yield f"sudo does not work without a password: {facts.sudo}", f"there: `{grant}`"
-    if facts.architecture != ARCHITECTURE:
-        yield f"its architecture is {facts.architecture}", f"{ARCHITECTURE} is needed: leave it out"
+        yield f"sudo does not work without a password: {survey.sudo}", f"there: `{grant}`"
+    if survey.architecture != ARCHITECTURE:
+        yield f"its architecture is {survey.architecture}", f"{ARCHITECTURE} is needed: leave it out"
     prepared = config.hosts.storage == "mounted" and config.hosts.trainer == "installed"
-    if facts.system not in SYSTEMS and not prepared:
+    if survey.system not in SYSTEMS and not prepared:
         yield (
-            f"its system is {facts.system.strip() or 'unknown'}",
+            f"its system is {survey.system.strip() or 'unknown'}",
             f"one of {', '.join(SYSTEMS)} is needed, unless hosts.storage is mounted and hosts.trainer installed",
         )
 
 
-def _account(host: SurveyedHost, facts: Facts) -> Findings:
-    if not facts.account:
+def _account(host: SurveyedHost, survey: HostSurvey) -> Findings:
+    if not survey.account:
         return
-    shell = facts.account[-1]
-    if facts.sudo == "yes" and facts.account_sudo != "yes":
+    shell = survey.account[-1]
+    if survey.sudo == "yes" and survey.account_sudo != "yes":
         yield (
             f"its account {ACCOUNT} cannot sudo without a password, and nodes are configured as {ACCOUNT}",
             f"there: `echo '{ACCOUNT} ALL=(ALL) NOPASSWD: ALL' | sudo tee /etc/sudoers.d/{ACCOUNT}`, or rename it",
         )
     if shell.endswith(("nologin", "false")):
         yield f"its account {ACCOUNT} has the shell {shell}", f"there: `sudo usermod --shell /bin/bash {ACCOUNT}`"
-    if facts.mark_account == "made" and host.resolved and host.resolved.user == ACCOUNT:
+    if survey.mark_account == "made" and host.resolved and host.resolved.user == ACCOUNT:
         yield f"account {ACCOUNT} is removed at teardown", "log in with an account of your own: USER@ADDRESS"
 
 
-def _mark(host: SurveyedHost, facts: Facts, deployment: str) -> Findings:
-    if facts.mark_id and facts.mark_id != deployment:
-        name = facts.mark_cluster
+def _mark(host: SurveyedHost, survey: HostSurvey, deployment: str) -> Findings:
+    if survey.mark_id and survey.mark_id != deployment:
+        name = survey.mark_cluster
         yield (
-            f"it is a node of cluster {name!r} (deployment {facts.mark_id}, by {facts.mark_by})",
+            f"it is a node of cluster {name!r} (deployment {survey.mark_id}, by {survey.mark_by})",
             f"{command('teardown', name)} on the machine that deployed it; if its state is lost, "
             f"{command('teardown --orphans', name)}",
         )
 
 
-def _address(host: SurveyedHost, facts: Facts) -> Findings:
+def _address(host: SurveyedHost, survey: HostSurvey) -> Findings:
     remedy = "set `private_address` of the host to the IPv4 address by which the other hosts reach it"
     try:
         IPv4Address(host.address)
     except ValueError:
         yield f"its private address {host.address!r} is no IPv4 address", remedy
         return
-    if host.address not in facts.addresses:
-        existing = ", ".join(address for address in facts.addresses if ":" not in address) or "none"
+    if host.address not in survey.addresses:
+        existing = ", ".join(address for address in survey.addresses if ":" not in address) or "none"
         yield f"its private address {host.address} is on none of its interfaces (there are {existing})", remedy
 
 
-def _content(host: SurveyedHost, facts: Facts, config: Config, deployment: str) -> Findings:
-    adopted = bool(deployment) and facts.mark_id == deployment
-    kept = facts.shared_kept == "yes" and host.name.endswith("-head")
-    if config.hosts.storage == "mounted" and facts.shared is None:
+def _content(host: SurveyedHost, survey: HostSurvey, config: Config, deployment: str) -> Findings:
+    adopted = bool(deployment) and survey.mark_id == deployment
+    kept = survey.shared_kept == "yes" and host.name.endswith("-head")
+    if config.hosts.storage == "mounted" and survey.shared is None:
         yield "it has no /shared", "mount the same directory there on every host, or leave hosts.storage out"
-    if config.hosts.storage == "nfs" and facts.shared and not (adopted or kept):
+    if config.hosts.storage == "nfs" and survey.shared and not (adopted or kept):
         yield (
             "its /shared is not empty",
             "move its contents away; or set hosts.storage: mounted if every host has the same /shared",
         )
     # If the host is a node of that deployment, _mark reports it.
-    if config.hosts.storage == "mounted" and facts.shared_id not in ("", deployment, facts.mark_id):
-        name = facts.shared_cluster
+    if config.hosts.storage == "mounted" and survey.shared_id not in ("", deployment, survey.mark_id):
+        name = survey.shared_cluster
         yield (
-            f"its /shared is in use by cluster {name!r} (deployment {facts.shared_id}), whose teardown empties it",
+            f"its /shared is in use by cluster {name!r} (deployment {survey.shared_id}), whose teardown empties it",
             f"mount another directory there, or {command('teardown', name)} first; if that cluster is gone, "
             "there: `sudo rm /shared/.orchestrator-deployment`",
         )
-    if config.hosts.trainer == "installed" and not facts.trainer:
+    if config.hosts.trainer == "installed" and not survey.trainer:
         yield "it has no /opt/orchestrator/bin/python", "leave hosts.trainer out: then it is installed"
 
 
@@ -141,9 +141,9 @@ def conflicts(surveyed: Sequence[SurveyedHost]) -> list[PreflightError]:
     addresses: dict[str, SurveyedHost] = {}
     errors = []
     for host in surveyed:
-        if host.facts is None:
+        if host.survey is None:
             continue
-        same = machines.setdefault((host.facts.id, host.facts.boot), host)
+        same = machines.setdefault((host.survey.id, host.survey.boot), host)
         if same is not host:
             message = f"hosts.addresses: {same.login} and {host.login} are the same machine"
             errors.append(PreflightError(message, "leave one of them out"))

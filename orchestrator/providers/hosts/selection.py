@@ -8,9 +8,9 @@ from orchestrator import state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import PreflightError, StateError, command
-from orchestrator.providers.hosts import adoption, host_facts, preflight_checks
+from orchestrator.providers.hosts import adoption, host_survey, preflight_checks
 from orchestrator.providers.hosts.adoption import HostSet, Machine
-from orchestrator.providers.hosts.host_facts import SurveyedHost
+from orchestrator.providers.hosts.host_survey import SurveyedHost
 from orchestrator.schema import bounded_files
 from orchestrator.state import Record
 
@@ -38,11 +38,11 @@ def select(config: Config, record: Record) -> HostSet:
     Raises:
         PreflightError: ACCOUNT cannot have the same number on all hosts.
     """
-    surveyed, previous = host_facts.last_survey(config), last_hosts(record)
+    surveyed, previous = host_survey.last_survey(config), last_hosts(record)
     used = [_node(host, config, record.id, previous) for host in surveyed]
     if config.gpu.driver == "none":
         used = [machine.model_copy(update={"gpus": 0}) for machine in used]
-    uid, gid = host_facts.account_id(surveyed)
+    uid, gid = host_survey.account_id(surveyed)
     return HostSet(
         machines=used,
         leaving=_leaving(previous, used, record.id) if previous else [],
@@ -88,19 +88,19 @@ def _head_login(record: Record, cluster: Cluster) -> str:
 
 def _is_another(first: SurveyedHost, head: str, cluster: Cluster) -> bool:
     """Return whether ``first`` is not the head, which is known by its id, or by its login if it was reinstalled."""
-    if first.facts is None or first.facts.id == cluster.nodes[cluster.head].id:
+    if first.survey is None or first.survey.id == cluster.nodes[cluster.head].id:
         return False
-    return str(first.login) != head or first.facts.id in {node.id for node in cluster.nodes.values()}
+    return str(first.login) != head or first.survey.id in {node.id for node in cluster.nodes.values()}
 
 
 def marked_hosts(config: Config) -> dict[Machine, str]:
     """Return hosts of the configuration that are nodes of a cluster of its name, with the id of their deployment."""
     everyone = config.model_copy(update={"nodes": len(config.hosts.addresses)})
-    surveyed = host_facts.survey(everyone) if config.hosts.addresses else []
-    facts_by_machine = {
-        _machine(host): host.facts for host in surveyed if host.facts and host.facts.mark_cluster == config.name
+    surveyed = host_survey.survey(everyone) if config.hosts.addresses else []
+    surveys = {
+        _machine(host): host.survey for host in surveyed if host.survey and host.survey.mark_cluster == config.name
     }
-    return {m.model_copy(update=_named(facts.mark_node)): facts.mark_id for m, facts in facts_by_machine.items()}
+    return {m.model_copy(update=_named(survey.mark_node)): survey.mark_id for m, survey in surveys.items()}
 
 
 def _named(name: str) -> dict[str, str]:
@@ -109,8 +109,8 @@ def _named(name: str) -> dict[str, str]:
 
 def _machine(host: SurveyedHost) -> Machine:
     described: dict[str, Any] = {"login": host.login, "private_address": host.address, **_named(host.name)}
-    if host.facts and host.resolved:
-        described |= {"id": host.facts.id, "cpus": host.facts.cpus, "gpus": host.facts.gpus}
+    if host.survey and host.resolved:
+        described |= {"id": host.survey.id, "cpus": host.survey.cpus, "gpus": host.survey.gpus}
         described |= {"address": host.resolved.hostname, "port": host.resolved.port}
     return Machine(**described)
 

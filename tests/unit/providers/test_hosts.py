@@ -14,22 +14,22 @@ from orchestrator import state
 from orchestrator.config import Config
 from orchestrator.errors import NodesFailed, PreflightError
 from orchestrator.providers import hosts
-from orchestrator.providers.hosts import adoption, host_facts, login
+from orchestrator.providers.hosts import adoption, host_survey, login
 from orchestrator.providers.hosts.adoption import HostSet
 from orchestrator.ssh import Unreachable
 from orchestrator.state import Record
 from tests.unit.conftest import StandIn
 
-FACTS = """fact system debian 12
-fact architecture x86_64
-fact id id-of-{host}
-fact boot first
-fact cpus 8
-fact gpus {gpus}
-fact connection 10.0.0.1 50000 {host} 22
-fact addresses {host}
-fact ids 0 1 1000
-fact sudo yes
+SURVEY = """survey system debian 12
+survey architecture x86_64
+survey id id-of-{host}
+survey boot first
+survey cpus 8
+survey gpus {gpus}
+survey connection 10.0.0.1 50000 {host} 22
+survey addresses {host}
+survey ids 0 1 1000
+survey sudo yes
 {more}
 """
 # The last two words are the host and its command; a host without a file does not answer.
@@ -56,8 +56,8 @@ def answer(stand_in: StandIn, tmp_path: Path) -> Say:
     stand_in("ssh", SSH.format(here=tmp_path))
 
     def write(host: str, *more: str, gpus: int = 0) -> None:
-        facts = "\n".join(f"fact {line}" for line in more)
-        (tmp_path / host).write_text(FACTS.format(host=host, gpus=gpus, more=facts))
+        lines = "\n".join(f"survey {line}" for line in more)
+        (tmp_path / host).write_text(SURVEY.format(host=host, gpus=gpus, more=lines))
 
     return write
 
@@ -68,7 +68,7 @@ def config(*addresses: str, **more: Any) -> Config:
 
 def record(settings: Config, last: Record | None = None) -> Record:
     """Return the record of a deploy, after ``last`` if given."""
-    host_facts.survey(settings)
+    host_survey.survey(settings)
     before = last or Record(id="1a2b3c4d", config={})
     variables = {
         "slots": None,
@@ -103,10 +103,10 @@ def test_deploy_contacts_each_host_once(answer: Say, tmp_path: Path) -> None:
     settings = config("10.0.0.10", "10.0.0.11")
     hosts.preflight(settings, None)
     hosts.variables(settings, Record(id="1a2b3c4d", config={}))
-    assert len((tmp_path / "asked").read_text().splitlines()) == 4  # twice per host: ssh's own settings and the facts
+    assert len((tmp_path / "asked").read_text().splitlines()) == 4  # twice per host: ssh's own settings and the survey
 
 
-def test_first_host_is_the_head_and_facts_describe_the_nodes(answer: Say) -> None:
+def test_first_host_is_the_head_and_surveys_describe_the_nodes(answer: Say) -> None:
     answer("10.0.0.10")
     answer("10.0.0.11", gpus=4)
     answer("10.0.0.12")
@@ -266,18 +266,18 @@ def test_reason_is_the_first_and_last_line_of_ssh(stand_in: StandIn) -> None:
         login.run(login.Login(address="10.0.0.10"), "survey.sh")
 
 
-def test_facts_can_be_read_on_any_machine(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A shell in place of ssh reads the facts of this machine."""
+def test_any_machine_can_be_surveyed(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell in place of ssh surveys this machine."""
     path = os.environ["PATH"]
     stand_in("ssh", 'for word; do :; done; exec /bin/sh -c "$word"')
     monkeypatch.setenv("PATH", os.pathsep.join([os.environ["PATH"], path]))
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 50000 10.0.0.10 2222")
-    facts = host_facts.survey_host(login.Login(address="10.0.0.10"))
-    assert facts.architecture == os.uname().machine
-    assert facts.cpus == len(os.sched_getaffinity(0))
-    assert (facts.reached_at, facts.listens_on) == ("10.0.0.10", 2222)
-    assert os.getuid() in facts.ids
-    assert len(facts.id) == 16
+    survey = host_survey.survey_host(login.Login(address="10.0.0.10"))
+    assert survey.architecture == os.uname().machine
+    assert survey.cpus == len(os.sched_getaffinity(0))
+    assert (survey.reached_at, survey.listens_on) == ("10.0.0.10", 2222)
+    assert os.getuid() in survey.ids
+    assert len(survey.id) == 16
 
 
 @pytest.mark.parametrize("script", sorted(path.name for path in Path(hosts.__file__).parent.glob("*.sh")))

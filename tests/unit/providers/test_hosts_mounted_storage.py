@@ -64,9 +64,9 @@ def test_head_marks_the_storage_once_and_a_survey_reports_it(machine: Path) -> N
     mark(machine)
     assert (machine / "changed").read_text().splitlines() == [f"{machine}/shared/{MARK}"]
     survey = run(machine, Path(hosts.__file__).with_name("survey.sh").read_text())
-    assert [line for line in survey.splitlines() if line.startswith("fact shared_")] == [
-        "fact shared_cluster demo",
-        "fact shared_id 1a2b3c4d",
+    assert [line for line in survey.splitlines() if line.startswith("survey shared_")] == [
+        "survey shared_cluster demo",
+        "survey shared_id 1a2b3c4d",
     ]
 
 

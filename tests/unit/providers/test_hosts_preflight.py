@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from orchestrator.config import Config
 from orchestrator.errors import PreflightError
-from orchestrator.providers.hosts import host_facts, preflight_checks
-from orchestrator.providers.hosts.host_facts import Facts, SurveyedHost
+from orchestrator.providers.hosts import host_survey, preflight_checks
+from orchestrator.providers.hosts.host_survey import HostSurvey, SurveyedHost
 from orchestrator.providers.hosts.login import Login, Resolved
 
 OURS = "1a2b3c4d"
@@ -18,8 +18,8 @@ def config(**hosts: Any) -> Config:
     return Config.model_validate({"name": "demo", "provider": "hosts", "hosts": {"addresses": ["10.0.0.10"], **hosts}})
 
 
-def facts(**changes: Any) -> Facts:
-    """Return the facts of a fresh Debian that can be a node."""
+def survey(**changes: Any) -> HostSurvey:
+    """Return the survey of a fresh Debian that can be a node."""
     values = {
         "system": "debian 12",
         "architecture": "x86_64",
@@ -32,12 +32,12 @@ def facts(**changes: Any) -> Facts:
         "ids": "0 1 1000",
         "sudo": "yes",
     }
-    return Facts.model_validate(values | changes)
+    return HostSurvey.model_validate(values | changes)
 
 
 def host(name: str = "demo-head", private_address: str | None = None, **changes: Any) -> SurveyedHost:
     resolved = Resolved(hostname="10.0.0.10", user="lab", port=22)
-    return SurveyedHost(name, Login(address="10.0.0.10", user="lab"), private_address, resolved, facts(**changes))
+    return SurveyedHost(name, Login(address="10.0.0.10", user="lab"), private_address, resolved, survey(**changes))
 
 
 def problems_of(surveyed: SurveyedHost, settings: Config | None = None) -> list[str]:
@@ -129,7 +129,7 @@ def test_account_of_the_tool_cannot_be_the_login() -> None:
     account = {"account": "orchestrator:x:700:700::/home/o:/bin/bash", "account_sudo": "yes"}
     adopted = host(**account, mark_id=OURS, mark_account="made")
     own_account = SurveyedHost(
-        adopted.name, adopted.login, None, Resolved(hostname="10.0.0.10", user="orchestrator", port=22), adopted.facts
+        adopted.name, adopted.login, None, Resolved(hostname="10.0.0.10", user="orchestrator", port=22), adopted.survey
     )
     assert "account orchestrator is removed at teardown" in problems_of(own_account)[0]
     assert problems_of(adopted) == []
@@ -138,7 +138,7 @@ def test_account_of_the_tool_cannot_be_the_login() -> None:
 def test_route_known_only_to_the_users_ssh_is_refused() -> None:
     resolved = Resolved(hostname="10.0.0.10", user="lab", port=22, proxy="gateway")
     [finding] = preflight_checks.problems(
-        SurveyedHost("demo-head", Login(address="inner"), None, resolved, facts()), config(), OURS
+        SurveyedHost("demo-head", Login(address="inner"), None, resolved, survey()), config(), OURS
     )
     assert "through `gateway`" in finding.message
     assert "hosts.jump" in finding.hint
@@ -172,9 +172,9 @@ def account(number: int) -> str:
 
 
 def test_account_has_one_uid_on_all_hosts() -> None:
-    assert host_facts.account_id([host(), host("demo-worker-0")]) == (700, 700)
-    assert host_facts.account_id([host(ids="700 701"), host("demo-worker-0", ids="702")]) == (703, 703)
-    assert host_facts.account_id([host(account=account(1000), ids="1000"), host("demo-worker-0", ids="0")]) == (
+    assert host_survey.account_id([host(), host("demo-worker-0")]) == (700, 700)
+    assert host_survey.account_id([host(ids="700 701"), host("demo-worker-0", ids="702")]) == (703, 703)
+    assert host_survey.account_id([host(account=account(1000), ids="1000"), host("demo-worker-0", ids="0")]) == (
         1000,
         1000,
     )
@@ -182,9 +182,9 @@ def test_account_has_one_uid_on_all_hosts() -> None:
 
 def test_hosts_without_a_common_uid_are_named() -> None:
     with pytest.raises(PreflightError, match="1000:1000 on demo-head, 1001:1001 on demo-worker-0"):
-        host_facts.account_id([host(account=account(1000)), host("demo-worker-0", account=account(1001))])
+        host_survey.account_id([host(account=account(1000)), host("demo-worker-0", account=account(1001))])
     with pytest.raises(PreflightError, match="1000:1000 is account orchestrator on demo-head and another on demo-wor"):
-        host_facts.account_id([host(account=account(1000)), host("demo-worker-0", ids="0 1000")])
+        host_survey.account_id([host(account=account(1000)), host("demo-worker-0", ids="0 1000")])
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_hosts_without_a_common_uid_are_named() -> None:
         {"addresses": "10.0.0.1 {{lookup('pipe','id')}}"},
     ],
 )
-def test_template_in_an_address_gives_no_facts(answer: dict[str, str]) -> None:
+def test_template_in_an_address_gives_no_survey(answer: dict[str, str]) -> None:
     """Ansible would evaluate it on this machine."""
     with pytest.raises(ValidationError, match="pattern"):
-        facts(**answer)
+        survey(**answer)

@@ -1,4 +1,4 @@
-"""Facts of hosts, collected before anything is changed on them."""
+"""Survey of the hosts, taken before anything is changed on them."""
 
 import re
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from orchestrator.ssh import Unreachable
 
 ACCOUNT = "orchestrator"
 FREE_IDS = range(700, 800)  # numbers of system accounts that no distribution assigns
-_FACT = re.compile(r"^fact (\w+) ?(.*)$", re.MULTILINE)
+_LINE = re.compile(r"^survey (\w+) ?(.*)$", re.MULTILINE)
 
 
-class Facts(BaseModel):
+class HostSurvey(BaseModel):
     """Output of survey.sh. ``account`` is the entry of ACCOUNT in /etc/passwd; ``mark_*`` is from a deploy's mark.
 
     ``gpu`` is the model of the host's GPUs, ``sudo`` is "yes" or the reason why sudo does not work, ``shared`` is the
@@ -74,19 +74,19 @@ class Facts(BaseModel):
 
 @dataclass(frozen=True)
 class SurveyedHost:
-    """Host of the configuration with its facts. Without ``facts`` there is a ``reason``."""
+    """Host of the configuration with its survey. Without ``survey`` there is a ``reason``."""
 
     name: str
     login: Login
     private_address: str | None
     resolved: Resolved | None = None
-    facts: Facts | None = None
+    survey: HostSurvey | None = None
     reason: str = ""
 
     @property
     def address(self) -> str:
         """Return the private address: the configured one, else the one to which the login connected."""
-        return self.private_address or (self.facts.reached_at if self.facts else "")
+        return self.private_address or (self.survey.reached_at if self.survey else "")
 
 
 _last: dict[str, list[SurveyedHost]] = {}
@@ -103,18 +103,18 @@ def survey(config: Config) -> list[SurveyedHost]:
     chosen = dict(zip(names, config.hosts.addresses, strict=False))
     logins = {name: login.of(config, host) for name, host in chosen.items()}
     ways, lost = login.every(logins, lambda name: login.resolve(logins[name]))
-    facts, silent = login.every({name: logins[name] for name in ways}, lambda name: survey_host(logins[name]))
+    surveys, silent = login.every({name: logins[name] for name in ways}, lambda name: survey_host(logins[name]))
     reasons = lost | silent
     _last.clear()
     _last[_key(config)] = [
-        SurveyedHost(name, logins[name], host.private_address, ways.get(name), facts.get(name), reasons.get(name, ""))
+        SurveyedHost(name, logins[name], host.private_address, ways.get(name), surveys.get(name), reasons.get(name, ""))
         for name, host in chosen.items()
     ]
     return _last[_key(config)]
 
 
 def last_survey(config: Config) -> list[SurveyedHost]:
-    """Return the last result of :func:`look` for the same hosts, so that a deploy asks them only once."""
+    """Return the last result of :func:`survey` for the same hosts, so that a deploy asks them only once."""
     return _last.get(_key(config)) or survey(config)
 
 
@@ -122,17 +122,17 @@ def _key(config: Config) -> str:
     return f"{config.name} {config.nodes} {config.hosts.model_dump_json()}"
 
 
-def survey_host(way: Login) -> Facts:
-    """Return the facts of a host.
+def survey_host(way: Login) -> HostSurvey:
+    """Survey a host.
 
     Raises:
-        Unreachable: The login failed, or its shell printed no facts.
+        Unreachable: The login failed, or its shell did not print the survey.
     """
-    answer = dict(_FACT.findall(login.run(way, "survey.sh")))
+    answer = dict(_LINE.findall(login.run(way, "survey.sh")))
     try:
-        return Facts.model_validate(answer)
+        return HostSurvey.model_validate(answer)
     except ValueError as error:
-        raise Unreachable(f"its shell does not print facts: {' '.join(str(answer).split())}") from error
+        raise Unreachable(f"its shell does not print the survey: {' '.join(str(answer).split())}") from error
 
 
 def account_id(surveyed: list[SurveyedHost]) -> tuple[int, int]:
@@ -143,18 +143,18 @@ def account_id(surveyed: list[SurveyedHost]) -> tuple[int, int]:
     Raises:
         PreflightError: Hosts have different numbers, or the numbers belong to another account on a host.
     """
-    facts = {host.name: host.facts for host in surveyed if host.facts}
-    has = {name: (int(f.account[2]), int(f.account[3])) for name, f in facts.items() if f.account}
+    surveys = {host.name: host.survey for host in surveyed if host.survey}
+    has = {name: (int(s.account[2]), int(s.account[3])) for name, s in surveys.items() if s.account}
     if len(set(has.values())) > 1:
         listed = ", ".join(f"{uid}:{gid} on {name}" for name, (uid, gid) in has.items())
         raise PreflightError(f"hosts.addresses: account {ACCOUNT} has different numbers: {listed}", "make them equal")
-    taken = set[int]().union(*(f.ids for name, f in facts.items() if name not in has))
+    taken = set[int]().union(*(s.ids for name, s in surveys.items() if name not in has))
     if not has:
         free = next(number for number in FREE_IDS if number not in taken)
         return free, free
     uid, gid = next(iter(has.values()))
     if taken & {uid, gid}:
-        hosts = ", ".join(name for name, f in facts.items() if name not in has and f.ids & {uid, gid})
+        hosts = ", ".join(name for name, s in surveys.items() if name not in has and s.ids & {uid, gid})
         raise PreflightError(
             f"hosts.addresses: {uid}:{gid} is account {ACCOUNT} on {next(iter(has))} and another on {hosts}",
             "give the other account another number",

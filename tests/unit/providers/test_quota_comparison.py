@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from orchestrator.errors import PreflightError
-from orchestrator.providers.quota import Need, require_enough
+from orchestrator.providers.quota_comparison import Need, require_enough
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The facts that role `facts` gathers: a deploy skips machines that are unchanged since the last one.
+"""The role current_configuration: a deploy skips machines that are unchanged since the last one.
 
 The role's own tasks run on this machine for simulated nodes.
 """
@@ -24,16 +24,16 @@ PLAYBOOK = """
 - hosts: nfs
   gather_facts: false
   tasks:
-    - ansible.builtin.import_role: {name: facts, tasks_from: gather}
+    - ansible.builtin.import_role: {name: current_configuration, tasks_from: read}
 - hosts: localhost
   gather_facts: false
   tasks:
     - ansible.builtin.debug: {msg: "{{ groups['configured'] | default([]) | to_json }}"}
-    - ansible.builtin.debug: {msg: "{{ hostvars['demo-head'].facts_of_node | to_json }}"}
+    - ansible.builtin.debug: {msg: "{{ hostvars['demo-head'].current_configuration_of_node | to_json }}"}
 - hosts: unconfigured
   gather_facts: false
   tasks:
-    - ansible.builtin.import_role: {name: facts, tasks_from: record_checksums}
+    - ansible.builtin.import_role: {name: current_configuration, tasks_from: record_checksums}
 """
 SAID = re.compile(r'"msg": "(.*)"')
 
@@ -42,7 +42,7 @@ Deploy = Callable[..., tuple[list[str], dict[str, Any]]]
 
 @pytest.fixture
 def deploy(ansible: Ansible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Deploy:
-    """Gather facts of simulated machines and record their state; return the unchanged ones, and facts of the head."""
+    """Read the configuration of simulated machines and record it; return the unchanged ones, and that of the head."""
     monkeypatch.setenv("ANSIBLE_ROLES_PATH", str(packaged_files.directory("ansible") / "roles"))
     (tmp_path / "roles").mkdir()
     playbook = tmp_path / "roles" / "site.yml"
@@ -51,9 +51,9 @@ def deploy(ansible: Ansible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     settings = {
         "ansible_connection": "local",
         "ansible_user": getpass.getuser(),
-        "facts_record": f"{tmp_path}/left/{{{{ inventory_hostname }}}}",
-        "facts_files": [str(tmp_path / "promised"), str(tmp_path / "never-made")],
-        "facts_units": [],
+        "current_configuration_record": f"{tmp_path}/left/{{{{ inventory_hostname }}}}",
+        "current_configuration_files": [str(tmp_path / "promised"), str(tmp_path / "never-made")],
+        "current_configuration_units": [],
     }
 
     def run(nodes: int = 2, **variables: Any) -> tuple[list[str], dict[str, Any]]:
@@ -61,18 +61,18 @@ def deploy(ansible: Ansible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         inventory["all"]["vars"] |= settings
         result: ProgramResult = ansible("ansible-playbook", "-i", written(tmp_path, inventory), str(playbook))
         assert result.code == 0, result.text
-        configured, facts = (json.loads(json.loads(f'"{text}"')) for text in SAID.findall(result.text))
-        return sorted(configured), facts  # nodes join a group as they answer
+        configured, head = (json.loads(json.loads(f'"{text}"')) for text in SAID.findall(result.text))
+        return sorted(configured), head  # nodes join a group as they answer
 
     return run
 
 
 def test_machine_is_unchanged_once_recorded(deploy: Deploy) -> None:
-    configured, facts = deploy()
+    configured, head = deploy()
     assert configured == []
     release = platform.freedesktop_os_release()
-    assert (facts["system"], facts["kernel"]) == (f"{release['ID']} {release['VERSION_ID']}", platform.release())
-    assert facts["hostname_resolves"] == (socket.gethostname() in Path("/etc/hosts").read_text().split())
+    assert (head["system"], head["kernel"]) == (f"{release['ID']} {release['VERSION_ID']}", platform.release())
+    assert head["hostname_resolves"] == (socket.gethostname() in Path("/etc/hosts").read_text().split())
     assert (deploy()[0], deploy()[0]) == (["demo-head", "demo-worker-0"], ["demo-head", "demo-worker-0"])
 
 
@@ -135,9 +135,9 @@ def test_other_monitoring_target_changes_only_the_head(deploy: Deploy) -> None:
     assert deploy(nodes=3, monitoring=True)[0] == ["demo-worker-0"]
 
 
-def test_facts_report_monitoring_services(deploy: Deploy) -> None:
-    facts = deploy()[1]
+def test_monitoring_services_are_reported(deploy: Deploy) -> None:
+    head = deploy()[1]
     programs = [Path("/usr/bin", name) for name in ("prometheus", "prometheus-alertmanager")]
-    assert facts["node_exporter"] == bool(shutil.which("prometheus-node-exporter"))
-    assert facts["prometheus"] == all(path.exists() for path in programs)
-    assert facts["unmanaged_units"] == ""
+    assert head["node_exporter"] == bool(shutil.which("prometheus-node-exporter"))
+    assert head["prometheus"] == all(path.exists() for path in programs)
+    assert head["unmanaged_units"] == ""
