@@ -11,14 +11,27 @@
     └── ContractError    (1)   a tool succeeded but its answer has the wrong shape
 
 Code below the command line raises these and never prints or exits. Any other exception that reaches the command line is
-a bug (exit code 3).
+a bug (exit code 3). The codes that no error has are in cli/exit_codes.py.
 """
 
+import errno
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 LAST_LINES = 20  # of the output of a tool that failed
+# Reasons for which a file cannot be written, never a socket, and the remedy of each.
+NO_SPACE = {
+    errno.ENOSPC: "free space there",
+    errno.EDQUOT: "remove files of yours there, or ask for a larger disk quota: `quota -s` shows yours",
+    errno.EFBIG: "raise the limit of `ulimit -f`",
+}
+
+
+def space_hint(reason: str) -> str:
+    """Return the remedy if ``reason``, the message of a failed write, is a lack of space, else ""."""
+    return next((remedy for code, remedy in NO_SPACE.items() if os.strerror(code) in reason), "")
 
 
 def command(words: str, cluster: str = "default") -> str:

@@ -8,8 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO
 
-from orchestrator import end_programs, progress
+from orchestrator import progress
 from orchestrator.errors import StateError
+from orchestrator.process import interrupts
 from orchestrator.schema.file_lock import try_lock
 from orchestrator.state import StateDir, usable
 
@@ -29,12 +30,12 @@ def held(state_dir: StateDir) -> Iterator[None]:
     """
     with _locked(state_dir, "lock"), _locked(state_dir, "starting"):
         for _ in range(ROUNDS):
-            programs = end_programs.orphans(state_dir.path)
+            programs = interrupts.orphans(state_dir.path)
             if not programs:
                 break
             with progress.step("Ending programs of a killed command"):
-                end_programs.end_all(programs)
-        end_programs.mark_programs(state_dir.path)
+                interrupts.end_all(programs)
+        interrupts.mark_programs(state_dir.path)
         yield
 
 

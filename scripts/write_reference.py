@@ -1,6 +1,7 @@
 """Write docs/reference from the code: ``python -m scripts.write_reference``.
 
-The commands come from Typer, the keys of cluster.yaml from the config models, the exit codes from the error classes.
+The commands come from Typer, the keys of cluster.yaml from the config models, the exit codes from errors.py and
+cli/exit_codes.py.
 """
 
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import typer
 import yaml
 
 from orchestrator import cli, config, errors
+from orchestrator.cli import exit_codes
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"
@@ -91,10 +93,10 @@ def code_page() -> str:
     rows = [(kind.exit_code, f"`{kind.__name__}`", _first(kind.__doc__)) for kind in _kinds(errors.OrchestratorError)]
     rows += [
         (2, "usage", "An option or argument that the command does not have."),
-        (10, "`rerun`", "The repeated run is within the tolerance."),
-        (11, "`rerun`", "The repeated run is different."),
-        (cli.BUG, "bug", "A bug: one line, and the path of a log with the traceback."),
-        (cli.INTERRUPTED, "", "Interrupted by Ctrl-C."),
+        (exit_codes.RERUN["within tolerance"], "`rerun`", "The repeated run is within the tolerance."),
+        (exit_codes.RERUN["different"], "`rerun`", "The repeated run is different."),
+        (exit_codes.BUG, "bug", "A bug: one line, and the path of a log with the traceback."),
+        (exit_codes.INTERRUPTED, "", "Interrupted by Ctrl-C."),
     ]
     return CODES + "".join(f"| {code} | {name} | {meaning} |\n" for code, name, meaning in sorted(rows))
 

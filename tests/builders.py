@@ -9,7 +9,7 @@ from orchestrator.ansible import inventory as inventories
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.runs.run_record import Run
-from orchestrator.schema import Epoch, Hardware, NodeFacts, Profile, Ready, Results, Scores, World
+from orchestrator.schema import Epoch, Hardware, NodeReport, Profile, Ready, Results, Scores, World
 from orchestrator.state import Record, StateDir
 from orchestrator.trainer.supervision.rank_record import RankRecord
 from tests import samples
@@ -85,8 +85,8 @@ def read_record(state_dir: StateDir) -> Record:
     return record
 
 
-def facts(**changes: Any) -> NodeFacts:
-    """Return the facts that a healthy node reports."""
+def node_report(**changes: Any) -> NodeReport:
+    """Return the report of a healthy node."""
     values: dict[str, Any] = {
         "hostname": "demo-head",
         "resolves": True,
@@ -101,7 +101,7 @@ def facts(**changes: Any) -> NodeFacts:
         "runs": [],
         "unreachable": {},
     }
-    return NodeFacts(**{**values, **changes})
+    return NodeReport(**{**values, **changes})
 
 
 def rank(number: int, exit_code: int | None = 0, ended: float = 2.0, terminated: bool = False) -> RankRecord:

@@ -8,11 +8,11 @@ from typing import NoReturn
 
 import pytest
 
-from orchestrator import end_programs
 from orchestrator.config import Config, Framework
 from orchestrator.docker import context, images
 from orchestrator.docker.engine import Engine
 from orchestrator.errors import PreflightError
+from orchestrator.process import interrupts
 from orchestrator.terraform import program
 
 # contract/test_trainer_in_image.py and each test_in_image.py run them inside the images, which have the frameworks.
@@ -30,7 +30,7 @@ def own_directories(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytes
     for variable, folder in (("HOME", "home"), ("XDG_STATE_HOME", "state"), ("XDG_CACHE_HOME", "cache")):
         (base / folder).mkdir()
         monkeypatch.setenv(variable, str(base / folder))
-    monkeypatch.setenv(end_programs.OWNER, "")  # restored after tests that take a lock, which sets it
+    monkeypatch.setenv(interrupts.OWNER, "")  # restored after tests that take a lock, which sets it
     return base / "state" / "orchestrator"
 
 

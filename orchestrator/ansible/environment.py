@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from orchestrator import end_programs, state
+from orchestrator import state
+from orchestrator.process import interrupts
 from orchestrator.state import StateDir
 
 FORKS = 32
@@ -16,7 +17,7 @@ NEEDED = re.compile(
     r"HOME|USER|LOGNAME|SHELL|PATH|TERM|TZ|TMPDIR|LANG|LC_\w+|XDG_\w+|PYTHONPATH|LD_LIBRARY_PATH|KRB5CCNAME"
     r"|SSH_AUTH_SOCK|SSH_AGENT_PID|SSH_ASKPASS\w*|DISPLAY"
     r"|CLOUDSDK_(?!\w*TOKEN)\w+|(?i:https?_proxy|no_proxy|all_proxy)|SSL_CERT_FILE|REQUESTS_CA_BUNDLE"
-    rf"|{end_programs.OWNER}"
+    rf"|{interrupts.OWNER}"
 )
 
 

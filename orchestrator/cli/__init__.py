@@ -1,25 +1,19 @@
 """Command line: the only package that prints results, asks, and exits."""
 
-import platform
-import re
 import sys
-import traceback
 from collections import ChainMap
-from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any, NoReturn
 
 import typer
-from rich.markup import escape
 from typer.core import TyperGroup
 
-from orchestrator import __version__, end_programs, progress, state
-from orchestrator.cli import options, process_setup
-from orchestrator.errors import OrchestratorError, PreflightError
+from orchestrator import __version__
+from orchestrator.cli import exit_codes, process_setup
+from orchestrator.process import interrupts
 
-INTERRUPTED, BUG = 130, 3
 # Commands in the order of `--help`, each with the module that registers it.
 MODULES = {
     "init": "clusters",
@@ -89,8 +83,8 @@ class _Commands(TyperGroup):
             process_setup.require_directory()
             return super().invoke(ctx)
         except (KeyboardInterrupt, EOFError, typer.Abort):
-            _say("interrupted")
-            raise typer.Exit(INTERRUPTED) from None
+            exit_codes.print_error("interrupted")
+            raise typer.Exit(exit_codes.INTERRUPTED) from None
 
 
 app = typer.Typer(
@@ -118,60 +112,9 @@ def _root(
 
 
 def main() -> NoReturn:
-    """Run a command of the console script; turn errors into one message and an exit code (see orchestrator.errors)."""
+    """Run a command of the console script; turn errors into one message and an exit code."""
     process_setup.prepare()
-    end_programs.keep_programs_interruptible()
-    code = _outcome(process_setup.require_utf8_arguments) or _outcome(app)
-    unwritten = _outcome(sys.stdout.flush)
+    interrupts.keep_programs_interruptible()
+    code = exit_codes.of(process_setup.require_utf8_arguments) or exit_codes.of(app)
+    unwritten = exit_codes.of(sys.stdout.flush)
     sys.exit(code or unwritten)
-
-
-def _outcome(action: Callable[[], object]) -> int:
-    """Run ``action`` and return its exit code."""
-    try:
-        action()
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
-    except process_setup.ReaderGone:
-        return 0
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except Exception as error:
-        return _reported(error)
-    return 0
-
-
-def _reported(error: Exception) -> int:
-    """Print why the command failed and return the exit code."""
-    if isinstance(error, OrchestratorError):
-        _say("\n".join(map(options.located, error.message.split("\n"))), error.hint)
-        return error.exit_code
-    if reason := process_setup.lack_of_space(error):
-        _say(reason, "free space there, or set TMPDIR to a directory with free space; `ulimit -f` limits files too")
-        return PreflightError.exit_code
-    _say(f"a bug: {type(error).__name__}: {error}", _crash_report())
-    return BUG
-
-
-def _say(message: str, hint: str = "") -> None:
-    progress.console.print(f"[red]error:[/red] {escape(message)}")
-    if hint:
-        progress.console.print(f"[dim]{escape(hint)}[/dim]")
-
-
-def _arguments() -> list[str]:
-    """Return the arguments of this command without the values of variables, which may be passwords."""
-    pairs = zip(["", *sys.argv], sys.argv, strict=False)
-    return [re.sub("=.*", "=…", word, flags=re.DOTALL) if before == "--env" else word for before, word in pairs]
-
-
-def _crash_report() -> str:
-    """Return what to do about a bug: report the log with traceback and versions, or its text if no log can be kept."""
-    versions = f"orchestrator {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
-    text = versions + f"{_arguments()}\n" + traceback.format_exc()
-    try:
-        path = state.root() / f"crash-{datetime.now():%Y%m%d-%H%M%S}.log"
-        state.replace(path, text)
-    except Exception:  # full disk, no home directory: the report must not fail
-        return f"please open an issue with this text:\n{text}"
-    return f"please open an issue and attach {path}"

@@ -8,8 +8,8 @@ import typer
 
 from orchestrator import health as health_checks
 from orchestrator import progress, providers
-from orchestrator.cli import options, output, result_tables
-from orchestrator.cli.options import ConfigFile, GrafanaPassword, GrafanaPasswordFile, Json, Name, key
+from orchestrator.cli import chosen_cluster, cluster_tables, grafana_password_options, options, output, result_tables
+from orchestrator.cli.options import ConfigFile, Json, Name, key
 from orchestrator.config import FILE, Config, template
 from orchestrator.errors import ConfigError, OrchestratorError
 from orchestrator.errors import command as spell
@@ -17,6 +17,7 @@ from orchestrator.lifecycle import deploy as lifecycle_deploy
 from orchestrator.lifecycle import plan as lifecycle_plan
 from orchestrator.lifecycle import prices
 from orchestrator.lifecycle import teardown as lifecycle_teardown
+from orchestrator.lifecycle.receipt import Receipt
 from orchestrator.runs import control
 
 ORPHANS = "Remove resources with the cluster's name that your state directory does not record, even another user's."
@@ -68,13 +69,13 @@ def plan(
 ) -> None:
     """Check what a deploy needs, and show what it would create and what that costs. Changes nothing."""
     flags = {"nodes": nodes, "provider": provider, "slots": slots, "framework": framework}
-    config = options.load(config_file, name, flags)
+    config = chosen_cluster.load_config(config_file, name, flags)
     planned = lifecycle_plan.plan(config)
     bill = prices.bill(planned.priced, config.prices)
     if json:
         return output.as_json({"changes": planned.changes, "prices": bill, "currency": config.currency})
-    result_tables.plan(config, planned.changes)
-    result_tables.bill(bill, config.currency)
+    cluster_tables.plan(config, planned.changes)
+    cluster_tables.bill(bill, config.currency)
 
 
 def deploy(
@@ -87,8 +88,8 @@ def deploy(
     jupyter: Annotated[bool | None, key("jupyter", "--jupyter/--no-jupyter")] = None,
     enabled: Annotated[bool | None, key("monitoring.enabled", "--monitoring/--no-monitoring")] = None,
     grafana: Annotated[str | None, key("monitoring.grafana")] = None,
-    grafana_password: GrafanaPassword = False,
-    grafana_password_file: GrafanaPasswordFile = None,
+    grafana_password: grafana_password_options.Prompt = False,
+    grafana_password_file: grafana_password_options.PasswordFile = None,
     cpus: Annotated[float | None, key("local.cpus")] = None,
     memory: Annotated[float | None, key("local.memory")] = None,
     subnet: Annotated[str | None, key("local.subnet")] = None,
@@ -102,20 +103,20 @@ def deploy(
         "nodes": nodes, "provider": provider, "slots": slots, "framework": framework, "min_nodes": min_nodes,
         "allow_from": allow_from or None, "jupyter": jupyter, "monitoring.enabled": enabled,
         "monitoring.grafana": grafana,
-        "monitoring_password": options.grafana_password(grafana_password, grafana_password_file),
+        "monitoring_password": grafana_password_options.read(grafana_password, grafana_password_file),
         "local.cpus": cpus, "local.memory": memory, "local.subnet": subnet,
         "local.base_image": base_image,
     }  # fmt: skip
-    config = options.load(config_file, name, flags)
-    options.note_defaults(config, config_file, LASTING)
+    config = chosen_cluster.load_config(config_file, name, flags)
+    chosen_cluster.note_defaults(config, config_file, LASTING)
     deployment = lifecycle_deploy.deploy(config)
     if json:
         return output.as_json(deployment)
     changes = ", ".join(f"{node} changed={count}" for node, count in deployment.changed.items())
     cluster = deployment.cluster
     output.line(f"cluster {cluster.name}: {len(cluster.nodes)} nodes, {cluster.slots} slots ({changes})")
-    result_tables.missing(deployment.missing)
-    result_tables.note_nodes_without_ranks(cluster)
+    cluster_tables.missing(deployment.missing)
+    cluster_tables.note_nodes_without_ranks(cluster)
     output.line(
         f"took {sum(deployment.seconds.values()):.1f} s: "
         + ", ".join(f"{k} {v:.1f}" for k, v in deployment.seconds.items())
@@ -126,7 +127,7 @@ def deploy(
 
 def status(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
     """Show nodes, roles, addresses, slots, health and runs."""
-    state_dir, record, cluster = options.deployed(config_file, name)
+    state_dir, record, cluster = chosen_cluster.deployed(config_file, name)
     health = health_checks.health(state_dir, cluster, providers.of(record).trainer_digest(record))
     run_states = control.overview(state_dir, cluster)
     if json:
@@ -136,8 +137,8 @@ def status(config_file: ConfigFile = None, name: Name = None, json: Json = False
     output.line(
         f"cluster {cluster.name} ({record.config['provider']}): {len(cluster.nodes)} nodes, {cluster.slots} slots"
     )
-    result_tables.nodes(cluster, health)
-    result_tables.missing(record.missing)
+    cluster_tables.nodes(cluster, health)
+    cluster_tables.missing(record.missing)
     if run_states:
         output.line()
         result_tables.runs_table(run_states[-5:])
@@ -154,19 +155,14 @@ def teardown(
     json: Json = False,
 ) -> None:
     """Copy the runs to this machine, remove the cluster, and print a receipt of what is gone."""
-    chosen = options.state_dir(config_file, name).name
+    chosen = chosen_cluster.state_dir(config_file, name).name
     if orphans:
-        receipt = _orphans(options.load(config_file, chosen, {"provider": provider}, whole=False), yes)
+        receipt = _orphans(chosen_cluster.load_config(config_file, chosen, {"provider": provider}, whole=False), yes)
     else:
         receipt = lifecycle_teardown.teardown(
             chosen, _load_if_readable(config_file, chosen, provider), not discard_metrics, discard_runs
         )
-    if json:
-        output.as_json(receipt)
-    else:
-        for resource in receipt.made:
-            output.line(f"{resource}: {'gone' if resource in receipt.gone else 'LEFT'}")
-        output.line(f"cluster {chosen}: {len(receipt.made)} made, {len(receipt.gone)} gone, {len(receipt.left)} left")
+    output.as_json(receipt) if json else output.line(str(receipt))
     if receipt.left:
         raise OrchestratorError(f"{len(receipt.left)} left: {', '.join(map(str, receipt.left))}", "run teardown again")
 
@@ -174,11 +170,11 @@ def teardown(
 def _load_if_readable(config_file: Path | None, name: str, provider: str | None) -> Config | None:
     """Load cluster.yaml if it can be read; a teardown does not need it."""
     with suppress(OrchestratorError):
-        return options.load(config_file, name, {"provider": provider}, whole=False)
+        return chosen_cluster.load_config(config_file, name, {"provider": provider}, whole=False)
     return None
 
 
-def _orphans(config: Config, yes: bool) -> lifecycle_teardown.Receipt:
+def _orphans(config: Config, yes: bool) -> Receipt:
     resources = lifecycle_teardown.orphans(config)
     if resources and not yes:
         progress.note("\n".join(map(str, resources)))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from orchestrator import progress
-from orchestrator.cli import options, output
+from orchestrator.cli import chosen_cluster, output
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError
@@ -37,7 +37,7 @@ def cp(
     json: Json = False,
 ) -> None:
     """Copy files to or from a node: `orchestrator cp data head:/shared/`. Run it again to continue a copy."""
-    state_dir, _, cluster = options.deployed(config_file, name)
+    state_dir, _, cluster = chosen_cluster.deployed(config_file, name)
     source_node, source_path = _split_location(source, cluster)
     target_node, target_path = _split_location(target, cluster)
     if (source_node is None) == (target_node is None):
@@ -79,7 +79,7 @@ def _split_location(text: str, cluster: Cluster) -> tuple[str | None, str]:
     if not colon or "/" in name:
         return None, text
     hint = f"write a file on this machine as ./{text}" if os.path.lexists(text) else ""
-    node = options.node_named(name, cluster, "cp: ", hint)
+    node = chosen_cluster.node_named(name, cluster, "cp: ", hint)
     return node, _remote_path(path, text)
 
 

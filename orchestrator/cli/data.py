@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import follow, launch_options, options, result_tables
+from orchestrator.cli import chosen_cluster, follow, launch_options, options, result_tables
 from orchestrator.cli.launch_options import Controller, CycleTime, Detach, Interface, Np
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.runs.jobs import shards
@@ -42,7 +42,7 @@ def prepare(
     json: Json = False,
 ) -> None:
     """Write TFRecord shards of a data set; each rank writes a part. Run it again to continue, check or repair."""
-    config = options.load(config_file, name, options.settings(locals()))
+    config = chosen_cluster.load_config(config_file, name, options.settings(locals()))
     state_dir, cluster, digest = launch_options.deployed_for_trainer(config)
     run = shards.prepare(state_dir, cluster, digest, config, skip_unreadable)
     follow.follow(state_dir, cluster, run, json, PREPARED, detach)
@@ -60,7 +60,7 @@ def stage(
     json: Json = False,
 ) -> None:
     """Copy the prepared shards (without --data all of them) from node to node, to every node's own disk."""
-    config = options.load(config_file, name, options.settings(locals()))
+    config = chosen_cluster.load_config(config_file, name, options.settings(locals()))
     state_dir, cluster, digest = launch_options.deployed_for_trainer(config)
     run = shards.stage(state_dir, cluster, digest, config)
     follow.follow(state_dir, cluster, run, json, STAGED, detach)

@@ -7,7 +7,7 @@ import typer
 from rich.live import Live
 
 from orchestrator import plot, progress, state
-from orchestrator.cli import monitoring_tables, options, output
+from orchestrator.cli import chosen_cluster, monitoring_tables, output
 from orchestrator.cli.notebook import Open, hold
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.cli.runs import RunName
@@ -56,7 +56,7 @@ def show_top(
 ) -> None:
     """Show the state of nodes and runs until Ctrl-C."""
     pause = _pause(interval)
-    state_dir, record, cluster = options.deployed(config_file, name)
+    state_dir, record, cluster = chosen_cluster.deployed(config_file, name)
     with connection.connect(state_dir, record, cluster) as (prometheus, wait):
         now = current_state.query_top(prometheus, list(cluster.nodes))
         if json:
@@ -88,7 +88,7 @@ def dashboard(
     json: Json = False,
 ) -> None:
     """Open a tunnel to Grafana, Prometheus and Alertmanager, and print their addresses; Ctrl-C closes it."""
-    state_dir, record, cluster = options.deployed(config_file, name)
+    state_dir, record, cluster = chosen_cluster.deployed(config_file, name)
     if ray:
         return _ray_dashboard(state_dir, cluster, port, browser, json)
     connection.require(state_dir, record)
@@ -142,7 +142,7 @@ def metrics(
     """Summarize the metrics of a run, also after a teardown; write them as CSV files, or draw them."""
     if plot_file:
         plot.require(plot_file)
-    state_dir = options.state_dir(config_file, name)
+    state_dir = chosen_cluster.state_dir(config_file, name)
     chosen = store.get(state_dir, run)
     samples = _series(state_dir, chosen)
     if csv:

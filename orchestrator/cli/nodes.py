@@ -7,7 +7,7 @@ import typer
 
 from orchestrator import process, ssh
 from orchestrator.ansible import inventory as inventories
-from orchestrator.cli import options, output
+from orchestrator.cli import chosen_cluster, output
 from orchestrator.cli.options import ConfigFile, Json, Name, completed
 from orchestrator.lifecycle import host_vars
 from orchestrator.runs.launchers import hostfile as hostfiles
@@ -22,22 +22,24 @@ def register(app: typer.Typer) -> None:
 def terminal(
     node: Annotated[
         str | None,
-        completed("Name of the node, or `head`; default: the head, unless a COMMAND follows.", options.node_names),
+        completed(
+            "Name of the node, or `head`; default: the head, unless a COMMAND follows.", chosen_cluster.node_names
+        ),
     ] = None,
     command: Annotated[list[str] | None, typer.Argument(help="Command to run on the node; default: a shell.")] = None,
     config_file: ConfigFile = None,
     name: Name = None,
 ) -> None:
     """Open a terminal on a node, or run one command there: `orchestrator ssh NODE -- COMMAND`."""
-    state_dir, _, cluster = options.deployed(config_file, name)
-    chosen = cluster.head if node is None else options.node_named(node, cluster)
+    state_dir, _, cluster = chosen_cluster.deployed(config_file, name)
+    chosen = cluster.head if node is None else chosen_cluster.node_named(node, cluster)
     process.require("ssh", "`sudo apt-get install openssh-client`")
     process.replace(ssh.client_command(state_dir, cluster, chosen, [shlex.join(command)] if command else []))
 
 
 def hostfile(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
     """Print Horovod's hostfile."""
-    _, _, cluster = options.deployed(config_file, name)
+    _, _, cluster = chosen_cluster.deployed(config_file, name)
     if json:
         return output.as_json([{"address": n.private_address, "slots": n.slots} for n in cluster.rank_nodes.values()])
     print(hostfiles.text(cluster), end="")
@@ -45,6 +47,6 @@ def hostfile(config_file: ConfigFile = None, name: Name = None, json: Json = Fal
 
 def inventory(config_file: ConfigFile = None, name: Name = None, json: Json = True) -> None:
     """Print the Ansible inventory as JSON, for `ansible -i`."""
-    state_dir, record, cluster = options.deployed(config_file, name)
+    state_dir, record, cluster = chosen_cluster.deployed(config_file, name)
     variables = host_vars.for_ansible(state_dir, record, cluster)
     output.as_json(inventories.inventory(cluster, state_dir.key, state_dir.known_hosts, record.host_keys, variables))

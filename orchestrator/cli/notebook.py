@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from orchestrator import progress
-from orchestrator.cli import options, output
+from orchestrator.cli import chosen_cluster, output
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.process.background import Background
 from orchestrator.services import jupyter, tunnel
@@ -24,7 +24,7 @@ def open_notebook(
     port: Port = None, browser: Open = False, config_file: ConfigFile = None, name: Name = None, json: Json = False
 ) -> None:
     """Open a tunnel to JupyterLab on the head, and print its address and password; Ctrl-C closes it."""
-    state_dir, record, cluster = options.deployed(config_file, name)
+    state_dir, record, cluster = chosen_cluster.deployed(config_file, name)
     password, chosen = jupyter.password(state_dir, record), tunnel.free_port(port, jupyter.SERVER.port)
     address = f"http://{tunnel.LOCALHOST}:{chosen}/lab"
     with tunnel.open_tunnel(state_dir, cluster, {jupyter.SERVER: chosen}, jupyter.ANSWER_SECONDS) as open_tunnel:

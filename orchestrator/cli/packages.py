@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import options, output
+from orchestrator.cli import chosen_cluster, output
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.errors import ConfigError
 from orchestrator.runs import control, package_overlays, store
@@ -29,7 +29,7 @@ def list_packages(
     """List the Python packages that `run` installed on the cluster."""
     if context.invoked_subcommand:
         return None
-    state_dir, _, cluster = options.deployed(config_file, name)
+    state_dir, _, cluster = chosen_cluster.deployed(config_file, name)
     with control.head_session(state_dir, cluster) as head:
         existing = package_overlays.list_overlays(head)
     recorded = store.list_runs(state_dir)
@@ -56,7 +56,9 @@ def remove(
     if everything == (digest is not None):
         raise ConfigError(["packages remove: name a hash, or --all"])
     before = context.parent.params if context.parent else {}  # options between `packages` and `remove`
-    state_dir, _, cluster = options.deployed(config_file or before.get("config_file"), name or before.get("name"))
+    state_dir, _, cluster = chosen_cluster.deployed(
+        config_file or before.get("config_file"), name or before.get("name")
+    )
     with control.head_session(state_dir, cluster) as head:
         removed = package_overlays.remove(state_dir, head, digest)
     if json or before.get("json"):

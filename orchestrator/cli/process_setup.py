@@ -1,14 +1,11 @@
 """Prepare the process of a command: its streams, locale, arguments and working directory, in any state."""
 
-import errno
 import locale
 import os
 import sys
 from typing import Any, TextIO, cast
 
-from orchestrator.errors import ConfigError, OrchestratorError, PreflightError
-
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+from orchestrator.errors import NO_SPACE, ConfigError, OrchestratorError, PreflightError
 
 
 class ReaderGone(Exception):
@@ -87,7 +84,7 @@ def _speak_utf8() -> None:
 
 def lack_of_space(error: Exception) -> str:
     """Return what has no space left if ``error`` is about a lack of space, else ""."""
-    lacks = isinstance(error, OSError) and (error.errno in FULL or "No usable temporary directory" in str(error))
+    lacks = isinstance(error, OSError) and (error.errno in NO_SPACE or "No usable temporary directory" in str(error))
     return f"{getattr(error, 'filename', None) or 'this machine'}: {getattr(error, 'strerror', error)}" if lacks else ""
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator import process, progress, state
-from orchestrator.cli import follow, launch_options, options, output
+from orchestrator.cli import chosen_cluster, exit_codes, follow, launch_options, options, output
 from orchestrator.cli.options import ConfigFile, Json, Name, key
 from orchestrator.cli.runs import RunName
 from orchestrator.cluster import Cluster
@@ -23,7 +23,6 @@ from orchestrator.runs.run_record import Run
 from orchestrator.schema.bounded_files import MAX_SHOWN, shown
 from orchestrator.state import Record, StateDir
 
-CODES = {"equal": 0, "within tolerance": 10, "different": 11}
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", help="File to write; default: RUN.tar.gz in the current directory.")
 ]
@@ -50,7 +49,7 @@ def export(
     json: Json = False,
 ) -> None:
     """Pack a run into an archive to cite and repeat: settings, code, versions, hardware, results."""
-    state_dir = options.state_dir(config_file, name)
+    state_dir = chosen_cluster.state_dir(config_file, name)
     chosen, record = store.get(state_dir, run), state.read(state_dir)
     _fetch(state_dir, record, chosen)
     content = export_contents.gather(state_dir, record, chosen, author or _authors())
@@ -102,7 +101,7 @@ def rerun(
     with run_archive.unpacked(file) as directory:
         old = exported_run.load(directory, file)
         flags = {**reruns.options(old), "train.data": data, **({"launch.np": np} if np else {})}
-        config = options.load(config_file, name, flags)
+        config = chosen_cluster.load_config(config_file, name, flags)
         if old.config:
             settings = reruns.settings(old)
             state_dir, cluster, digest = launch_options.deployed_for_trainer(config)
@@ -115,7 +114,7 @@ def rerun(
         new = exported_run.load(state_dir.runs / run.id)
         compared = comparison.compare(old, new, Tolerance(top1_points, loss_share))
     _report(old.run.id, run.id, compared, json)
-    raise typer.Exit(CODES[compared.verdict])
+    raise typer.Exit(exit_codes.RERUN[compared.verdict])
 
 
 def _confirm(old: Exported, yes: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from orchestrator import plot, progress, state
-from orchestrator.cli import options, output, result_tables
+from orchestrator.cli import chosen_cluster, output, result_tables
 from orchestrator.cli.options import ConfigFile, Json, Name, completed
 from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.plot import epochs
@@ -18,7 +18,7 @@ from orchestrator.state import StateDir
 
 PIECE = 1 << 16  # bytes
 
-RunName = Annotated[str | None, completed("Name of the run; default: the newest.", options.run_names)]
+RunName = Annotated[str | None, completed("Name of the run; default: the newest.", chosen_cluster.run_names)]
 
 Plot = Annotated[
     Path | None,
@@ -48,7 +48,7 @@ def logs(
     name: Name = None,
 ) -> None:
     """Print the log of a run."""
-    state_dir = options.state_dir(config_file, name)
+    state_dir = chosen_cluster.state_dir(config_file, name)
     chosen = store.get(state_dir, run)
     if store.is_collected(state_dir, chosen):
         return output.stream(_fetched_log(state_dir, chosen))
@@ -77,7 +77,7 @@ def _fetched_log(state_dir: StateDir, run: Run) -> Iterator[bytes]:
 
 def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
     """End a run on all nodes; a training run writes a checkpoint first."""
-    state_dir, _, cluster = options.deployed(config_file, name)
+    state_dir, _, cluster = chosen_cluster.deployed(config_file, name)
     chosen = store.get(state_dir, run)
     with control.head_session(state_dir, cluster) as head:
         if control.get_state(state_dir, head, chosen).state in control.ACTIVE:
@@ -96,7 +96,7 @@ def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None,
 
 def list_runs(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
     """List the runs of a cluster, also after a teardown."""
-    state_dir = options.state_dir(config_file, name)
+    state_dir = chosen_cluster.state_dir(config_file, name)
     record = state.read(state_dir)
     for problem in store.damaged(state_dir).values():
         progress.note(f"left out: {problem}")
@@ -118,7 +118,7 @@ def results(
     top1 = _top1(until)
     if plot_file:
         plot.require(plot_file, epochs.FORMATS)
-    state_dir = options.state_dir(config_file, name)
+    state_dir = chosen_cluster.state_dir(config_file, name)
     chosen = store.get(state_dir, run)
     record = state.read(state_dir)
     if record and record.cluster and not store.is_collected(state_dir, chosen):

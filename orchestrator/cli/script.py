@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from orchestrator import progress
-from orchestrator.cli import follow, launch_options, options, result_tables
+from orchestrator.cli import chosen_cluster, follow, launch_options, options, result_tables
 from orchestrator.cli.launch_options import (
     Autotune,
     Controller,
@@ -71,7 +71,7 @@ def run_script(
     if dry_run:
         progress.note(script_imports.unsent(source))
         return result_tables.source(source, json, packages)
-    config = options.load(config_file, name, flags)
+    config = chosen_cluster.load_config(config_file, name, flags)
     state_dir, cluster, digest = launch_options.deployed(config)
     for left_out, reason in source.left_out.items():
         progress.note(f"not sent: {left_out}: {reason}")

@@ -6,14 +6,13 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator import recipes
-from orchestrator.cli import follow, launch_options, options, result_tables
+from orchestrator.cli import chosen_cluster, follow, launch_options, options, result_tables
 from orchestrator.cli.launch_options import Autotune, Controller, CycleTime, Detach, Env, EnvFile, Fusion, Interface, Np
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError
 from orchestrator.runs import check as runs_check
-from orchestrator.runs import engines, jobs, store, user_variables
-from orchestrator.runs import resume_point as runs_resume
+from orchestrator.runs import engines, jobs, resume_from_checkpoint, store, user_variables
 from orchestrator.runs.jobs import resumed_training
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import CheckResult
@@ -25,7 +24,7 @@ Resume = Annotated[
         "--resume",
         metavar="RUN",
         help="Continue this run from its newest checkpoint, with its settings; leave out MODEL.",
-        autocompletion=options.completion(options.run_names),
+        autocompletion=options.completion(chosen_cluster.run_names),
     ),
 ]
 AS_BEFORE = ("controller", "cycle_time", "fusion_threshold", "autotune")  # kept when a run is resumed, unless given
@@ -48,7 +47,7 @@ def check(
     json: Json = False,
 ) -> None:
     """Check the health of every node, then the result and the speed of an allreduce over all ranks."""
-    config = options.load(config_file, name, options.settings(locals()))
+    config = chosen_cluster.load_config(config_file, name, options.settings(locals()))
     state_dir, cluster, digest = launch_options.deployed(config)
     shown = follow.show_file(runs_check.MEASURED, CheckResult, result_tables.check)
     follow.follow(
@@ -103,7 +102,7 @@ def train(
     if resume:
         state_dir, cluster, run = _resume(resume, config_file, name, flags, environment)
         return follow.follow(state_dir, cluster, run, json, detach=detach)
-    config = options.load(config_file, name, flags)
+    config = chosen_cluster.load_config(config_file, name, flags)
     recipes.require(config.train)
     engines.require(config.train)
     state_dir, cluster, digest = launch_options.deployed_for_trainer(config)
@@ -120,12 +119,12 @@ def _resume(
 ) -> tuple[StateDir, Cluster, Run]:
     """Start a run that continues another, launched as that one was except for the permitted ``flags``."""
     _refuse_with_resume(name_of_run, flags)
-    state_dir, _, _ = options.deployed(config_file, name)
+    state_dir, _, _ = chosen_cluster.deployed(config_file, name)
     old = store.get(state_dir, name_of_run)
-    runs_resume.require_training(old, state_dir.name)
+    resume_from_checkpoint.require_training(old, state_dir.name)
     as_before = {f"launch.{key}": getattr(old, key) for key in AS_BEFORE}
     chosen = {key: value for key, value in flags.items() if value is not None}
-    config = options.load(config_file, name, {**as_before, **chosen})
+    config = chosen_cluster.load_config(config_file, name, {**as_before, **chosen})
     limits = {key: getattr(config.train, key) for key in LIMITS if f"train.{key}" in chosen}
     launch = config.launch.model_copy(update={"np": flags["launch.np"]})  # not cluster.yaml's: the run had its own
     state_dir, cluster, digest = launch_options.deployed_for_trainer(config)

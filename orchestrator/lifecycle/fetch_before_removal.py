@@ -11,7 +11,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.errors import NodesFailed, OrchestratorError, StateError, command
 from orchestrator.monitoring import connection, series
 from orchestrator.progress import log_errors
-from orchestrator.runs import collected_files, control, fetch_limits, store
+from orchestrator.runs import collected_files, control, store
 from orchestrator.runs.run_record import Run
 from orchestrator.ssh import Session
 from orchestrator.state import Record, StateDir
@@ -158,9 +158,9 @@ def _save_run(state_dir: StateDir, head: Session, run: Run, stop: bool) -> str:
             if not stop:
                 return "it is running"
             control.stop(head, run)
-        collected_files.collect(state_dir, head, run, FETCH_SECONDS)
-        if excess := fetch_limits.excess(head, run, collected_files.OUTPUT):
-            return f"{collected_files.OUTPUT}: {excess}"  # said once: the run now counts as collected
+        collected = collected_files.collect(state_dir, head, run, FETCH_SECONDS)
+        if collected.excess:
+            return f"{collected_files.OUTPUT}: {collected.excess}"  # said once: the run now counts as collected
         (state_dir.runs / run.id / SAVED).touch()
     except (OrchestratorError, OSError, ValueError, tarfile.TarError) as error:
         return str(error)

@@ -1,29 +1,15 @@
 """Teardown: remove all resources of a cluster, whatever part of it exists, and return a receipt."""
 
 from contextlib import suppress
-from dataclasses import dataclass
 
 from orchestrator import lock, progress, providers, state
 from orchestrator.ansible import ssh_connections
 from orchestrator.config import Config
 from orchestrator.errors import OrchestratorError, command
 from orchestrator.lifecycle import fetch_before_removal
+from orchestrator.lifecycle.receipt import Receipt
 from orchestrator.providers import Resource
 from orchestrator.state import Record, StateDir
-
-
-@dataclass(frozen=True)
-class Receipt:
-    """Resources that a teardown found, and those that are left."""
-
-    cluster: str
-    made: list[Resource]
-    left: list[Resource]
-
-    @property
-    def gone(self) -> list[Resource]:
-        remaining = {resource.key for resource in self.left}
-        return [resource for resource in self.made if resource.key not in remaining]
 
 
 def teardown(name: str, config: Config | None = None, keep_metrics: bool = True, discard_runs: bool = False) -> Receipt:

@@ -19,7 +19,7 @@ PROMETHEUS = Service("Prometheus", 9090, "/-/ready", "prometheus")
 ALERTMANAGER = Service("Alertmanager", 9093, "/-/ready", "prometheus-alertmanager")
 GRAFANA = Service("Grafana", 3000, "/api/health", "grafana-server")
 RAY = Service("Ray", DASHBOARD_PORT, "/api/version", "'orchestrator-*'")  # while a run of Ray is active
-GRAFANA_FACT = "/etc/orchestrator/grafana"
+GRAFANA_RECORD = "/etc/orchestrator/grafana"
 INSTALLED = "there"  # content of that file if Grafana is installed; otherwise it is the reason why not
 ANSWER_SECONDS = 120.0  # Prometheus replays its log, Grafana creates its database
 
@@ -80,7 +80,7 @@ def grafana_lack(state_dir: StateDir, record: Record, cluster: Cluster) -> str:
     """
     if record.config["monitoring"].get("grafana") == "off":
         return "monitoring.grafana is off"
-    asks = f"cat {GRAFANA_FACT} 2>/dev/null || true"
+    asks = f"cat {GRAFANA_RECORD} 2>/dev/null || true"
     argv = ssh.client_command(state_dir, cluster, cluster.head, [asks], ["-o", "BatchMode=yes"])
     try:
         answer = " ".join(process.run("ask the head for Grafana", argv, seconds=ANSWER_SECONDS).split())

@@ -7,9 +7,8 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
-from orchestrator import end_programs
 from orchestrator.errors import LAST_LINES, CommandFailed
-from orchestrator.process import child
+from orchestrator.process import child, interrupts
 
 Background = Callable[[float | None], list[str]]
 
@@ -40,7 +39,7 @@ def run(step: str, argv: Sequence[str]) -> Iterator[Background]:
                 if program.stdin:
                     program.stdin.close()
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    program.wait(end_programs.TERMINATE_SECONDS)
+                    program.wait(interrupts.TERMINATE_SECONDS)
 
 
 def open_socket(argv: Sequence[str]) -> tuple[socket.socket, Callable[[], str]]:

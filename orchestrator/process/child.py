@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from orchestrator import end_programs, progress
+from orchestrator import progress
 from orchestrator.errors import CommandFailed
+from orchestrator.process import interrupts
 
 CHUNK = 1 << 16
 
@@ -86,7 +87,7 @@ def _end(program: "subprocess.Popen[bytes]") -> None:
     if program.poll() is not None:
         return
     progress.note("ending programs in progress: this can take a minute")
-    for number, seconds in end_programs.signal_sequence():
+    for number, seconds in interrupts.signal_sequence():
         with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
             if program.poll() is None:
                 program.send_signal(number)

@@ -13,7 +13,7 @@ from orchestrator.errors import ConfigError, OrchestratorError, StateError, comm
 from orchestrator.monitoring import connection, series
 from orchestrator.reproduction import citation, exported_run, redaction, run_archive
 from orchestrator.runs import check, checksums, control, datasets, source_archive, store
-from orchestrator.runs.resume_point import WITHOUT
+from orchestrator.runs.resume_from_checkpoint import WITHOUT_CHECKPOINTS
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import TrainConfig, bounded_files
 from orchestrator.schema.bounded_files import Unreadable
@@ -50,7 +50,7 @@ def gather(state_dir: StateDir, record: Record | None, run: Run, authors: Sequen
     """
     directory = state_dir.runs / run.id
     kind = run.kind.partition("-")[0]
-    if kind in WITHOUT and kind != "script":
+    if kind in WITHOUT_CHECKPOINTS and kind != "script":
         raise ConfigError([f"run {run.id} is a {kind}: only what `train` and `run` started can be exported"])
     if not store.is_collected(state_dir, run):
         stop = command(f"stop {run.id}", state_dir.name)

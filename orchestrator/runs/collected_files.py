@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from orchestrator import lock, progress
 from orchestrator.errors import command
@@ -25,9 +26,16 @@ FILES = (
 COLLECTING, REPLACED = ".collecting-", ".replaced-"
 
 
+class Collected(NamedTuple):
+    """Directory of a run's fetched files, and why its output/ is not among them; empty if it is, or is missing."""
+
+    directory: Path
+    excess: str
+
+
 def collect(
     state_dir: StateDir, head: Session, run: Run, seconds: float = WAIT_SECONDS, checkpoints: bool = True
-) -> Path:
+) -> Collected:
     """Copy the results, log, newest checkpoint and best checkpoint of a run into the directory of its record.
 
     A command that is killed leaves each file or directory either old or new. The status is written last: if it is here,
@@ -41,7 +49,7 @@ def collect(
         checkpoints: Whether checkpoints are fetched.
 
     Returns:
-        The local directory of the run.
+        The local directory of the run, and why its output/ was left out.
 
     Raises:
         StateError: Another command is fetching the run, or the files do not fit on this machine.
@@ -56,7 +64,7 @@ def collect(
     trees = [*([] if excess else [OUTPUT]), *(f"checkpoints/{point.name}/" for point in points.entries)]
     sizes = fetch_limits.sizes(head, run, [*FILES, *status], trees)
     if not sizes:  # the run belongs to an earlier deployment
-        return target
+        return Collected(target, excess)
     with _fetching(target, seconds) as temporary:
         fetch_limits.fetch(head, run, sizes, temporary)
         if points.entries:
@@ -65,7 +73,7 @@ def collect(
             _replace(path, target / path.name)
     if excess:
         progress.note(f"run {run.id}: {OUTPUT} was not fetched: {excess}: {_packing(run, state_dir.name)}")
-    return target
+    return Collected(target, excess)
 
 
 @contextmanager

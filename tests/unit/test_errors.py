@@ -1,5 +1,7 @@
 """Errors are an interface: their messages and exit codes."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -61,3 +63,11 @@ def test_failed_nodes_are_named_with_their_reasons() -> None:
         "    demo-head: no disk",
         "    demo-worker-0: no name",
     ]
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"), [(errno.ENOSPC, "free space"), (errno.EDQUOT, "larger disk quota"), (errno.EFBIG, "ulimit -f")]
+)
+def test_each_lack_of_space_has_its_remedy(code: int, remedy: str) -> None:
+    assert remedy in errors.space_hint(f"/data: {os.strerror(code)}")
+    assert errors.space_hint(f"/data: {os.strerror(errno.EACCES)}") == ""

@@ -1,4 +1,4 @@
-"""Evaluation of the nodes' facts."""
+"""Evaluation of the nodes' reports."""
 
 from typing import Any
 
@@ -7,28 +7,28 @@ import pytest
 from orchestrator import health as health_checks
 from orchestrator.errors import ConfigError, NodesFailed, StateError
 from orchestrator.health import Check, Health
-from orchestrator.schema import NodeFacts
+from orchestrator.schema import NodeReport
 from tests import builders
 
 
 def wrong(**changes: Any) -> list[tuple[str, str]]:
-    """Return names and details of the checks that fail on a node with these facts."""
-    judged = health_checks.judge(builders.facts(**changes), builders.cluster(), builders.DIGEST)
+    """Return names and details of the checks that fail on a node with these values in its report."""
+    judged = health_checks.judge(builders.node_report(**changes), builders.cluster(), builders.DIGEST)
     return [(check.name, check.detail) for check in judged if not check.ok]
 
 
-def health(**facts: NodeFacts) -> Health:
+def health(**reports: NodeReport) -> Health:
     """Return the health of nodes by name; an underscore stands for the hyphen."""
-    named = {name.replace("_", "-"): node_facts for name, node_facts in facts.items()}
+    named = {name.replace("_", "-"): report for name, report in reports.items()}
     cluster = builders.cluster()
     return Health(
-        named, {name: health_checks.judge(node_facts, cluster, builders.DIGEST) for name, node_facts in named.items()}
+        named, {name: health_checks.judge(report, cluster, builders.DIGEST) for name, report in named.items()}
     )
 
 
 def test_healthy_node_passes_every_check() -> None:
     assert wrong() == []
-    assert len(health_checks.judge(builders.facts(), builders.cluster(), builders.DIGEST)) == 7
+    assert len(health_checks.judge(builders.node_report(), builders.cluster(), builders.DIGEST)) == 7
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_exact_minimum_is_enough() -> None:
 
 
 def test_lost_peer_does_not_count_against_the_head() -> None:
-    facts = builders.facts(unreachable={"10.0.0.11": "timed out"})
-    judged = health_checks.judge(facts, builders.cluster(), builders.DIGEST, gone={"10.0.0.11"})
+    report = builders.node_report(unreachable={"10.0.0.11": "timed out"})
+    judged = health_checks.judge(report, builders.cluster(), builders.DIGEST, gone={"10.0.0.11"})
     assert all(check.ok for check in judged)
 
 
 def test_cluster_with_a_failing_node_is_refused_with_all_reasons() -> None:
-    checked = health(demo_head=builders.facts(), demo_worker_0=builders.facts(resolves=False, digest="old"))
+    checked = health(demo_head=builders.node_report(), demo_worker_0=builders.node_report(resolves=False, digest="old"))
     with pytest.raises(NodesFailed) as caught:
         health_checks.require_healthy(checked, builders.cluster())
     assert list(caught.value.reasons) == ["demo-worker-0"]
@@ -80,26 +80,26 @@ def test_unreachable_node_fails() -> None:
 
 
 def test_healthy_cluster_may_start_a_run() -> None:
-    checked = health(demo_head=builders.facts(), demo_worker_0=builders.facts())
+    checked = health(demo_head=builders.node_report(), demo_worker_0=builders.node_report())
     health_checks.require_healthy(checked, builders.cluster())
     health_checks.require_idle(checked, builders.cluster())
     assert checked.failed == {}
 
 
 def test_busy_cluster_is_refused_with_the_command_that_stops_it() -> None:
-    checked = health(demo_head=builders.facts(), demo_worker_0=builders.facts(runs=["resnet20-mnist-1"]))
+    checked = health(demo_head=builders.node_report(), demo_worker_0=builders.node_report(runs=["resnet20-mnist-1"]))
     with pytest.raises(StateError, match="resnet20-mnist-1 is using the cluster") as caught:
         health_checks.require_idle(checked, builders.cluster())
     assert "orchestrator stop resnet20-mnist-1" in caught.value.hint
 
 
 def test_common_interface_of_all_nodes_is_used() -> None:
-    checked = health(demo_head=builders.facts(), demo_worker_0=builders.facts())
+    checked = health(demo_head=builders.node_report(), demo_worker_0=builders.node_report())
     assert health_checks.common_interface(checked, None, ["demo-head", "demo-worker-0"]) == "eth0"
 
 
 def test_interfaces_of_different_names_are_refused() -> None:
-    checked = health(demo_head=builders.facts(), demo_worker_0=builders.facts(interface="ens3"))
+    checked = health(demo_head=builders.node_report(), demo_worker_0=builders.node_report(interface="ens3"))
     with pytest.raises(StateError, match="demo-head: eth0, demo-worker-0: ens3") as caught:
         health_checks.common_interface(checked, None, ["demo-head", "demo-worker-0"])
     assert "launch.network_interface" in caught.value.hint
@@ -107,17 +107,19 @@ def test_interfaces_of_different_names_are_refused() -> None:
 
 def test_requested_interface_is_used_if_every_node_has_it() -> None:
     both = ["eth0", "ib0"]
-    checked = health(demo_head=builders.facts(interfaces=both), demo_worker_0=builders.facts(interfaces=both))
+    checked = health(
+        demo_head=builders.node_report(interfaces=both), demo_worker_0=builders.node_report(interfaces=both)
+    )
     assert health_checks.common_interface(checked, "ib0", ["demo-head", "demo-worker-0"]) == "ib0"
 
 
 def test_requested_interface_missing_on_a_node_is_refused() -> None:
-    checked = health(demo_head=builders.facts(interfaces=["eth0", "ib0"]), demo_worker_0=builders.facts())
+    checked = health(demo_head=builders.node_report(interfaces=["eth0", "ib0"]), demo_worker_0=builders.node_report())
     with pytest.raises(ConfigError) as caught:
         health_checks.common_interface(checked, "ib0", ["demo-head", "demo-worker-0"])
     assert caught.value.problems == ["launch.network_interface: ib0: demo-worker-0 has only lo, eth0"]
 
 
 def test_only_interfaces_of_nodes_in_use_must_agree() -> None:
-    checked = health(demo_head=builders.facts(), demo_worker_0=builders.facts(interface="ens3"))
+    checked = health(demo_head=builders.node_report(), demo_worker_0=builders.node_report(interface="ens3"))
     assert health_checks.common_interface(checked, None, ["demo-head"]) == "eth0"

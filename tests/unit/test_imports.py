@@ -26,7 +26,7 @@ LAYERS = [
     {"docker", "recipes", "gpu_compatibility", "prediction"},
     {"config", "cluster", "process", "bottleneck", "cpu_usage"},
     {"schema", "progress"},
-    {"errors", "packaged_files", "launch_layout", "end_programs", "untrusted_files"},
+    {"errors", "packaged_files", "launch_layout", "grace_periods", "untrusted_files"},
     {"lazy_imports"},
 ]
 # Packages that each package of the worker side may import; the modules outside of them may import all.
@@ -154,7 +154,7 @@ def test_only_the_command_line_prints_or_exits() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["telemetry.exporter", "data.inspect_dataset", "telemetry.node_facts", "supervision.leftover_processes"]
+    "module", ["telemetry.exporter", "data.inspect_dataset", "telemetry.node_report", "supervision.leftover_processes"]
 )
 def test_fast_modules_import_no_tensorflow(module: str) -> None:
     below = {module}

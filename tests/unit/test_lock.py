@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import end_programs, lock, process, state
+from orchestrator import lock, process, state
 from orchestrator.errors import ConfigError, StateError
+from orchestrator.process import interrupts
 from tests import waiting
 from tests.unit.conftest import Start
 
@@ -79,7 +80,7 @@ def test_lock_is_released_after_an_error(start: Start) -> None:
 
 def test_programs_under_the_lock_are_marked_with_the_cluster(tmp_path: Path) -> None:
     with lock.held(state.for_cluster("demo")):
-        result = process.run("look", ["sh", "-c", f"echo ${end_programs.OWNER}"])
+        result = process.run("look", ["sh", "-c", f"echo ${interrupts.OWNER}"])
     assert result.strip() == str(state.for_cluster("demo").path)
 
 

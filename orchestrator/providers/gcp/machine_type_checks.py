@@ -4,7 +4,7 @@ from functools import partial
 
 from orchestrator.config import nearest
 from orchestrator.errors import PreflightError, gather
-from orchestrator.providers.gcp import quota
+from orchestrator.providers.gcp import quota_checks
 from orchestrator.providers.gcp.api import Document
 from orchestrator.providers.gcp.cloud_objects import WITH_ADDED_GPUS, Site, family, listed
 
@@ -15,7 +15,7 @@ def require(site: Site) -> None:
     """Raise PreflightError with all machine types and GPUs that the zone lacks or cannot combine, and small quotas."""
     roles = ["worker", "head"] if site.settings.head_machine_type else ["worker"]
     machines = [partial(check, site, role) for role in roles for check in (Site.machine, _compact)]
-    gather(*machines, partial(_accelerator, site), partial(quota.require, site))
+    gather(*machines, partial(_accelerator, site), partial(quota_checks.require, site))
 
 
 def _compact(site: Site, role: str) -> None:

@@ -5,7 +5,7 @@ from functools import partial
 from orchestrator.config import nearest
 from orchestrator.errors import PreflightError, command, gather
 from orchestrator.providers import provisioning
-from orchestrator.providers.openstack import quota
+from orchestrator.providers.openstack import quota_checks
 from orchestrator.providers.openstack.api import catalogue
 from orchestrator.providers.openstack.api.catalogue import Flavor, Image
 from orchestrator.providers.openstack.api.connection import VOLUMES
@@ -18,7 +18,7 @@ STUCK = {"SUSPENDED": "resume", "RESCUE": "unrescue", "VERIFY_RESIZE": "resize c
 def require(site: Site) -> None:
     """Raise one PreflightError with all findings."""
     gather(*(partial(site.cloud.require, service) for service in ("compute", "network", "image")))
-    checks = (_same_cloud, _free_name, _flavors, _image, _network, _zone, _volumes, _states, quota.require)
+    checks = (_same_cloud, _free_name, _flavors, _image, _network, _zone, _volumes, _states, quota_checks.require)
     gather(*(partial(check, site) for check in checks))
 
 

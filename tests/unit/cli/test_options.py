@@ -4,15 +4,13 @@ import io
 import os
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 import typer
 
-from orchestrator import config, state
-from orchestrator.cli import app, clusters, options
+from orchestrator import config
+from orchestrator.cli import app, options
 from orchestrator.errors import OrchestratorError
-from tests import builders
 from tests.unit.conftest import COMMAND
 
 # Options outside the configuration of clusters and runs, and options whose keys have another form.
@@ -101,28 +99,3 @@ def test_interrupted_question_interrupts_the_command(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("typer._click.termui.visible_prompt_func", interrupt)
     with pytest.raises(typer.Abort):
         options.confirm("run it?", "nothing was started", yes=False)
-
-
-def test_deploy_names_settings_that_return_to_their_defaults(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    state_dir = builders.deployed("demo")
-    record = state.read(state_dir)
-    assert record
-    changed = {**record.config, "framework": "pytorch", "nodes": 2}
-    state.write(state_dir, record.model_copy(update={"config": changed}))
-    file = tmp_path / "cluster.yaml"
-    file.write_text("name: demo\nnodes: 3\n")
-
-    def note(flags: dict[str, object]) -> str:
-        loaded = options.load(None, None, flags)
-        options.note_defaults(loaded, None, clusters.LASTING)
-        return capsys.readouterr().err
-
-    assert note({}).splitlines() == [
-        'framework: "pytorch" becomes "tensorflow", the default: set framework in cluster.yaml to keep "pytorch"'
-    ]
-    assert note({"framework": "tensorflow"}) == ""
-    file.unlink()
-    assert note({"name": "demo"}) == ""

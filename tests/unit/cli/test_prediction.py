@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 from typer.testing import CliRunner
 
-from orchestrator.cli import app, follow, prediction, prediction_sources
+from orchestrator.cli import app, follow, prediction_options, prediction_sources
 from orchestrator.config import Config
 from orchestrator.errors import OrchestratorError
 from orchestrator.prediction.gradient_groups import Engine
@@ -69,7 +69,7 @@ def test_engine_of_train_is_predicted_or_refused_by_name(engine: str) -> None:
     if engine in ("single", "tensorflow-multiworker"):
         assert f"--engine: {engine!r} is unknown to `predict` (known: ours, " in refused(*words).message
     else:
-        assert predicted(*words)["options"]["engine"] == prediction.ENGINES[engine]
+        assert predicted(*words)["options"]["engine"] == prediction_options.ENGINES[engine]
 
 
 def test_compression_passes_and_price_change_the_forecast() -> None:

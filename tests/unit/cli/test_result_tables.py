@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from orchestrator import state
-from orchestrator.cli import result_tables
 from orchestrator.runs import store
 from orchestrator.schema import Checkpoints, Results, RunStatus
 from orchestrator.state import StateDir
@@ -169,13 +168,3 @@ def test_teardown_needs_no_readable_cluster_yaml(cli: Cli, tmp_path: Path) -> No
     (tmp_path / "cluster.yaml").write_text("name: mine\nnodes: many\n")
     finished = cli("teardown")
     assert (finished.returncode, "0 made, 0 gone, 0 left" in finished.stdout) == (0, True)
-
-
-def test_nodes_without_ranks_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    cluster = builders.cluster()
-    result_tables.note_nodes_without_ranks(cluster)
-    assert capsys.readouterr().err == ""
-    with_gpu = cluster.nodes["demo-worker-0"].model_copy(update={"gpus": 1})
-    mixed = cluster.model_copy(update={"nodes": {**cluster.nodes, "demo-worker-0": with_gpu}})
-    result_tables.note_nodes_without_ranks(mixed)
-    assert capsys.readouterr().err.startswith("demo-head: no ranks")

@@ -1,6 +1,7 @@
 """Runs that a deploy fetches, or refuses to lose, before it replaces the head."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,11 +10,12 @@ from orchestrator import cluster as clusters
 from orchestrator import state
 from orchestrator.errors import StateError
 from orchestrator.lifecycle import fetch_before_removal
+from orchestrator.runs import fetch_limits, run_record
 from orchestrator.schema import RunStatus
 from orchestrator.state import StateDir
 from orchestrator.terraform import sources, state_file
 from tests import builders
-from tests.stand_ins import google_stand_in, google_stand_in_data
+from tests.stand_ins import google_stand_in, google_stand_in_data, ssh_stand_in
 from tests.stand_ins.google_stand_in_memory import StandIn
 from tests.unit.providers import test_gcp
 
@@ -135,3 +137,21 @@ def test_damaged_record_of_a_fetched_or_discarded_run_is_ignored() -> None:
     assert list(fetch_before_removal.fetch(state_dir, builders.read_record(state_dir), stop=True, seconds=0.0)) == ["b"]
     fetch_before_removal.mark_lost(state_dir, ["b"])
     assert fetch_before_removal.fetch(state_dir, builders.read_record(state_dir), stop=True, seconds=0.0) == {}
+
+
+def test_head_is_asked_once_for_output_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_record, "SHARED", str(tmp_path / "shared"))
+    monkeypatch.setattr(fetch_limits, "MOST_FILES", fetch_limits.OTHER_FILES)
+    run, asked = builders.run(id="a"), list[str]()
+    (Path(run.directory) / "output" / "weights").mkdir(parents=True)
+
+    def answer(command: str) -> bytes | None:
+        asked.append(command)
+        return b"" if "systemctl" in command else None
+
+    state_dir = state.for_cluster("demo")
+    with ssh_stand_in.session(answer) as head:
+        reason = fetch_before_removal._save_run(state_dir, head, run, stop=True)
+    assert reason == "output/: it has 1 files and directories, at most 0 are fetched"
+    assert sum("find . -mindepth 1" in command for command in asked) == 1
+    assert not (state_dir.runs / run.id / fetch_before_removal.SAVED).exists()

@@ -12,6 +12,7 @@ from orchestrator import state, terraform
 from orchestrator.config import Config
 from orchestrator.errors import StateError
 from orchestrator.lifecycle import fetch_before_removal, teardown
+from orchestrator.lifecycle.receipt import Receipt
 from orchestrator.state import StateDir
 from tests import builders, waiting
 from tests.stand_ins import docker_stand_in
@@ -65,7 +66,7 @@ def test_labelled_resources_are_removed_without_terraform(
 ) -> None:
     applied()
     monkeypatch.setattr(terraform.command, "PROGRAMS", ("no-such-terraform",))
-    assert teardown.teardown("demo") == teardown.Receipt("demo", [], [])
+    assert teardown.teardown("demo") == Receipt("demo", [], [])
     assert state.cluster_names() == []
     messages = capsys.readouterr().err
     assert "neither terraform nor tofu is on the PATH" in messages
@@ -77,7 +78,7 @@ def test_labelled_resources_are_removed_without_terraform(
 def test_damaged_terraform_state_is_no_obstacle(stand_in: StandIn, damaged: str) -> None:
     stand_in("terraform", "exit 1")
     state.replace(applied().terraform / "local" / terraform.state_file.FILE, damaged)
-    assert teardown.teardown("demo") == teardown.Receipt("demo", [], [])
+    assert teardown.teardown("demo") == Receipt("demo", [], [])
     assert state.cluster_names() == []
 
 

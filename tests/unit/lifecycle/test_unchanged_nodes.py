@@ -11,7 +11,8 @@ from orchestrator import packaged_files, state
 from orchestrator.lifecycle import unchanged_nodes
 from tests import builders
 
-SCRIPT = packaged_files.directory("ansible") / "roles/facts/files/verify_checksums.sh"
+ROLE = packaged_files.directory("ansible") / "roles" / "current_configuration"
+SCRIPT = ROLE / "files" / "verify_checksums.sh"
 
 
 def inventory(**settings: Any) -> dict[str, Any]:
@@ -58,8 +59,8 @@ def test_unreachable_nodes_are_not_unchanged() -> None:
 
 
 def test_note_has_the_path_that_the_role_writes() -> None:
-    defaults = yaml.safe_load((packaged_files.directory("ansible") / "roles/facts/defaults/main.yml").read_text())
-    assert defaults["facts_record"] == unchanged_nodes.NOTE
+    defaults = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text())
+    assert defaults["current_configuration_record"] == unchanged_nodes.NOTE
 
 
 def is_unchanged(note: Path) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import end_programs
+from orchestrator.process import interrupts
 from tests import waiting
 from tests.unit.conftest import Start
 
@@ -62,13 +62,13 @@ def test_programs_of_a_library_end_with_it(start: Start) -> None:
         raise ZeroDivisionError
 
     started: list[subprocess.Popen[str]] = []
-    with pytest.raises(ZeroDivisionError), end_programs.ending_children():
+    with pytest.raises(ZeroDivisionError), interrupts.ending_children():
         library()
     assert not waiting.is_running(started[0].pid)
 
 
 def test_programs_of_a_library_continue_after_success(start: Start) -> None:
-    with end_programs.ending_children():
+    with interrupts.ending_children():
         child = start("-c", "print('ready'); import time; time.sleep(60)")
         assert waiting.read_line(child) == "ready"
     assert waiting.is_running(child.pid)
@@ -76,7 +76,7 @@ def test_programs_of_a_library_continue_after_success(start: Start) -> None:
 
 def test_background_programs_of_a_script_can_be_interrupted(start: Start) -> None:
     background = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
-    keep = "from orchestrator import end_programs; end_programs.keep_programs_interruptible()"
+    keep = "from orchestrator.process import interrupts; interrupts.keep_programs_interruptible()"
     child = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
     begin = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     assert waiting.read_line(start("-c", f"{background}\n{begin}")) == "False"

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import end_programs, process
+from orchestrator import process
 from orchestrator.errors import CommandFailed, PreflightError
+from orchestrator.process import interrupts
 from tests import waiting
 
 
@@ -121,8 +122,8 @@ while True: time.sleep(1)
 @pytest.fixture
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the waits between signals, which are a minute for Terraform, to tenths of a second."""
-    monkeypatch.setattr(end_programs, "INTERRUPT_SECONDS", 0.3)
-    monkeypatch.setattr(end_programs, "TERMINATE_SECONDS", 0.3)
+    monkeypatch.setattr(interrupts, "INTERRUPT_SECONDS", 0.3)
+    monkeypatch.setattr(interrupts, "TERMINATE_SECONDS", 0.3)
 
 
 @pytest.mark.usefixtures("short_waits")

@@ -70,7 +70,7 @@ def write(directory: Path, contents: dict[str, str]) -> None:
 
 def collect(answer: Answer = ssh_stand_in.honest) -> Path:
     with ssh_stand_in.session(answer) as head:
-        return collected_files.collect(state.for_cluster("demo"), head, builders.run(id="a"))
+        return collected_files.collect(state.for_cluster("demo"), head, builders.run(id="a")).directory
 
 
 def tree(directory: Path) -> dict[str, str]:

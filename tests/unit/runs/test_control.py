@@ -10,13 +10,11 @@ from orchestrator import state
 from orchestrator.cluster import Cluster
 from orchestrator.errors import NodesFailed, StateError
 from orchestrator.runs import control, run_record, store
-from orchestrator.runs.control import following
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import Failure, RunStatus
-from orchestrator.ssh import Session
 from orchestrator.state import StateDir
 from tests import builders
-from tests.stand_ins import ssh_stand_in
+from tests.stand_ins import cutting_relay, ssh_stand_in
 from tests.stand_ins.ssh_stand_in import Answer
 
 
@@ -130,20 +128,6 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return made
 
 
-def broken(monkeypatch: pytest.MonkeyPatch, failures: list[bool]) -> None:
-    """Let each of the next connections fail or not."""
-    connect = control.head_session
-
-    @contextmanager
-    def session(state_dir: StateDir, cluster: Cluster) -> Iterator[Session]:
-        if failures and failures.pop(0):
-            raise NodesFailed("the head does not answer", {cluster.head: "no route to host"})
-        with connect(state_dir, cluster) as head:
-            yield head
-
-    monkeypatch.setattr(following, "head_session", session)
-
-
 @pytest.fixture
 def on_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the directory of run a on a head whose shared storage is a local directory."""
@@ -155,45 +139,48 @@ def on_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def followed(run: Run, units: Answer) -> Iterator[Callable[[], Iterator[bytes]]]:
+def reachable(answer: Answer, outages: int = 0) -> Iterator[tuple[StateDir, Cluster]]:
+    """Yield a cluster with a stand-in for its head, to which the first connections break."""
+    with (
+        ssh_stand_in.listening(answer) as (port, host_key),
+        cutting_relay.relay_to(port, [0] * outages) as (near, _),
+    ):
+        yield ssh_stand_in.deployed(near, host_key)
+
+
+@contextmanager
+def followed(run: Run, units: Answer, outages: int = 0) -> Iterator[Callable[[], Iterator[bytes]]]:
     """Yield a function that follows ``run`` on a stand-in for the head."""
 
     def answer(command: str) -> bytes | None:
         return b"0\n" if "MainPID" in command else units(command) if "list-units" in command else None
 
-    with ssh_stand_in.listening(answer) as (port, host_key):
-        state_dir, cluster = ssh_stand_in.deployed(port, host_key)
+    with reachable(answer, outages) as (state_dir, cluster):
         yield lambda: control.watch(state_dir, cluster, run)
 
 
 def test_following_outlasts_an_outage_of_two_minutes(
-    on_head: Path, monkeypatch: pytest.MonkeyPatch, pauses: list[float], capsys: pytest.CaptureFixture[str]
+    on_head: Path, pauses: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
     FINISHED.write(on_head / "status.json")
-    broken(monkeypatch, [True] * 9)
-    with followed(builders.run(id="a"), lambda _: b"") as watch:
+    with followed(builders.run(id="a"), lambda _: b"", outages=9) as watch:
         assert b"".join(watch()) == b"a line\n"
     assert sum(pauses) == pytest.approx(120, rel=0.05)
     assert pauses == sorted(pauses)
     message = " ".join(capsys.readouterr().err.split())
-    assert message.count("no route to host reconnecting for 2 minutes; runs continue meanwhile") == 1
+    assert message.count("reconnecting for 2 minutes; runs continue meanwhile") == 1
+    assert "the head does not answer: demo-head" in message
 
 
-def test_head_that_does_not_return_ends_the_following(
-    on_head: Path, monkeypatch: pytest.MonkeyPatch, pauses: list[float]
-) -> None:
-    broken(monkeypatch, [True] * 10)
-    with followed(builders.run(id="a"), lambda _: b"") as watch, pytest.raises(NodesFailed):
+def test_head_that_does_not_return_ends_the_following(on_head: Path, pauses: list[float]) -> None:
+    with followed(builders.run(id="a"), lambda _: b"", outages=10) as watch, pytest.raises(NodesFailed):
         list(watch())
 
 
-def test_waiting_for_a_run_of_a_queue_outlasts_an_outage(
-    on_head: Path, monkeypatch: pytest.MonkeyPatch, pauses: list[float]
-) -> None:
+def test_waiting_for_a_run_of_a_queue_outlasts_an_outage(on_head: Path, pauses: list[float]) -> None:
     FINISHED.write(on_head / "status.json")
-    broken(monkeypatch, [True] * 9)
-    with ssh_stand_in.listening(lambda command: b"" if "list-units" in command else None) as (port, host_key):
-        run_state = control.await_end(*ssh_stand_in.deployed(port, host_key), builders.run(id="a", queue="queue-1"))
+    with reachable(lambda command: b"" if "list-units" in command else None, outages=9) as (state_dir, cluster):
+        run_state = control.await_end(state_dir, cluster, builders.run(id="a", queue="queue-1"))
     assert run_state.state == "finished"
 
 

@@ -1,9 +1,11 @@
 """Starts of runs: what is kept of a run is written before it starts, or is no error."""
 
-from collections.abc import Iterator
+import os
+import re
+import resource
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,76 +13,105 @@ from orchestrator import state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError
-from orchestrator.runs import checksums, control, jobs, prediction_inputs, resume_point, shared_data, source_archive
-from orchestrator.runs.control import NodeResources
+from orchestrator.runs import checksums, jobs, prediction_inputs, source_archive, store
 from orchestrator.runs.datasets import FoundDataset
-from orchestrator.runs.jobs import resumed_training, scripts, trainer
-from orchestrator.runs.run_record import Run
+from orchestrator.runs.jobs import resumed_training, scripts
 from orchestrator.runs.script import Source
 from orchestrator.runs.user_variables import UserEnvironment
-from orchestrator.schema import Checkpoints
-from orchestrator.state import StateDir
+from orchestrator.schema import CheckMessage, CheckpointEntry, Checkpoints, CheckResult, RunStatus
 from tests import builders, samples
+from tests.stand_ins import ssh_stand_in
 
-RUN = builders.run()
+RUN = builders.run(np=1)
+ROOM = 1 << 19  # bytes of a file: more than the records of a run have
+CONFIG = {
+    "train": {"model": "lenet", "dataset": "synthetic", "batch_size": 32},
+    "launch": {"controller": "gloo"},  # else both would be measured
+}
+
+
+class Head:
+    """Answers of a healthy head, whose commands do nothing; ``started`` are the ids of the runs that it starts."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+        self.on_start: Callable[[str], object] = lambda _: None
+        # By a part of the command.
+        self.answers = {"telemetry.node_report": builders.node_report().model_dump_json(), "df --output": str(1 << 40)}
+
+    def __call__(self, command: str) -> bytes:
+        if unit := re.search(r"--unit orchestrator-(\S+)", command):
+            self.started.append(unit[1])
+            self.on_start(unit[1])
+        return next((answer.encode() for part, answer in self.answers.items() if part in command), b"")
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return the ids of the runs that are started, in place of a head."""
-    ids: list[str] = []
+def head() -> Head:
+    return Head()
 
-    @contextmanager
-    def session(*_: Any) -> Iterator[None]:
+
+@pytest.fixture
+def cluster(head: Head) -> Iterator[Cluster]:
+    """Yield a cluster of one node with two slots."""
+    with ssh_stand_in.listening(head) as (port, host_key):
+        _, reachable = ssh_stand_in.deployed(port, host_key)
+        nodes = {name: node.model_copy(update={"slots": 2}) for name, node in reachable.nodes.items()}
+        yield reachable.model_copy(update={"nodes": nodes})
+
+
+@contextmanager
+def room_for_small_files() -> Iterator[None]:
+    """Let this process write no file that is larger than ROOM."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM, limits[1]))
+    try:
         yield
-
-    def start(state_dir: StateDir, cluster: Cluster, head: Any, run: Run, *_: Any) -> Run:
-        ids.append(run.id)
-        return run
-
-    monkeypatch.setattr(control, "head_session", session)
-    monkeypatch.setattr(control, "check_nodes", lambda *_: NodeResources("eth0", 8 << 30))
-    monkeypatch.setattr(control, "plan", lambda *_: RUN)
-    monkeypatch.setattr(control, "start", start)
-    monkeypatch.setattr(trainer, "plan", lambda *_: RUN)
-    monkeypatch.setattr(trainer, "start", start)
-    return ids
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def refuse(*_: Any) -> None:
-    raise ConfigError(["/state: Read-only file system"])
-
-
-def test_training_whose_data_cannot_be_recorded_does_not_start(
-    started: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(checksums, "keep", refuse)
-    monkeypatch.setattr(shared_data, "provide", lambda *_: "/shared/data/mnist")
+def test_training_whose_data_is_recorded_starts(head: Head, cluster: Cluster, tmp_path: Path) -> None:
     data = FoundDataset("mnist", tmp_path, [], train=1, test=1, note="")
     state_dir = state.for_cluster("demo")
-    with pytest.raises(ConfigError, match="Read-only"):
-        jobs._start(state_dir, builders.cluster(), RUN, Config(), data, lambda _: samples.train_config())
-    assert started == []
+    jobs._start(state_dir, cluster, RUN, Config(), data, lambda _: samples.train_config())
+    assert head.started == [RUN.id]
+    assert (state_dir.runs / RUN.id / checksums.SOURCE).is_file()
 
 
-def test_resumed_training_whose_data_cannot_be_recorded_does_not_start(
-    started: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(checksums, "keep_same", refuse)
-    monkeypatch.setattr(resume_point, "read", lambda *_: (samples.train_config(), Checkpoints(entries=[])))
-    monkeypatch.setattr(resume_point, "resumed_config", lambda *_: samples.train_config())
-    with pytest.raises(ConfigError, match="Read-only"):
-        resumed_training.resume(state.for_cluster("demo"), builders.cluster(), "", Config(), RUN, {})
-    assert started == []
+def test_training_whose_data_cannot_be_recorded_does_not_start(head: Head, cluster: Cluster, tmp_path: Path) -> None:
+    data = FoundDataset("mnist", tmp_path, [], train=1, test=1, note="")
+    state_dir = state.for_cluster("demo")
+    (state_dir.runs / RUN.id / checksums.SOURCE).mkdir(parents=True)
+    with pytest.raises(ConfigError, match="Is a directory"):
+        jobs._start(state_dir, cluster, RUN, Config(), data, lambda _: samples.train_config())
+    assert head.started == []
 
 
-def test_script_whose_code_cannot_be_kept_does_not_start(started: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_archive, "keep", refuse)
-    source = Source(Path(), ["true"], files={}, left_out={})
-    state_dir = builders.deployed("demo")
-    with pytest.raises(ConfigError, match="Read-only"):
-        scripts.start(state_dir, builders.cluster(), "", Config(), source, UserEnvironment(), None)
-    assert started == []
+def test_resumed_training_whose_data_cannot_be_recorded_does_not_start(head: Head, cluster: Cluster) -> None:
+    state_dir = state.for_cluster("demo")
+    store.save(state_dir, RUN)
+    RunStatus(state="stopped", exit_code=143, started=1.0, ended=2.0).write(state_dir.runs / RUN.id / store.STATUS)
+    (state_dir.runs / RUN.id / checksums.FILE).write_text("x" * 2 * ROOM)
+    entry = CheckpointEntry(name="epoch-0001", epoch=1, step=4, world=1, whole=True)
+    head.answers |= {
+        "index.json": Checkpoints(entries=[entry]).model_dump_json(),
+        "config.json": samples.train_config(data="/shared/data/mnist").model_dump_json(),
+    }
+    with room_for_small_files(), pytest.raises(ConfigError, match="File too large"):
+        resumed_training.resume(state_dir, cluster, builders.DIGEST, Config(), RUN, {"epochs": 9})
+    assert head.started == []
+    resumed_training.resume(state_dir, cluster, builders.DIGEST, Config(), RUN, {"epochs": 9})
+    assert len(head.started) == 1
+
+
+def test_script_whose_code_cannot_be_kept_does_not_start(head: Head, cluster: Cluster, tmp_path: Path) -> None:
+    state_dir = builders.deployed("demo", nodes=1)
+    (tmp_path / "train.py").write_bytes(os.urandom(2 * ROOM))
+    source = Source(tmp_path, ["true"], files={"train.py": tmp_path / "train.py"}, left_out={})
+    with room_for_small_files(), pytest.raises(ConfigError, match="File too large"):
+        scripts.start(state_dir, cluster, builders.DIGEST, Config(), source, UserEnvironment(), None)
+    assert head.started == []
 
 
 def test_code_of_a_script_is_kept_before_its_run_has_a_record() -> None:
@@ -90,10 +121,17 @@ def test_code_of_a_script_is_kept_before_its_run_has_a_record() -> None:
 
 
 def test_prediction_that_cannot_be_kept_is_no_error_of_a_run_that_has_started(
-    started: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    head: Head, cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(prediction_inputs, "save_of_run", refuse)
-    config = Config.model_validate({"train": {"model": "lenet", "dataset": "synthetic"}})
-    assert jobs.train(state.for_cluster("demo"), builders.cluster(), "", config) == RUN
-    assert started == [RUN.id]
-    assert f"run {RUN.id} has started, its prediction is not kept: /state" in " ".join(capsys.readouterr().err.split())
+    state_dir = state.for_cluster("demo")
+    messages = [CheckMessage(bytes=size, latency_seconds=0.006, bus_bandwidth=1e8) for size in (4, 1 << 20)]
+    check = CheckResult(size=2, expected_sum=3.0, ranks=[], sizes=messages, step_seconds=1.0, step_work=1.0)
+    profile = builders.profile(run="profile", model="lenet", image_size=32)
+    for kind, name, content in (("check", "check.json", check), ("profile", prediction_inputs.PROFILE, profile)):
+        store.save(state_dir, builders.run(id=kind, kind=kind))
+        content.write(state_dir.runs / kind / name)
+    head.on_start = lambda run: (state_dir.runs / run / prediction_inputs.PREDICTION).mkdir()
+    run = jobs.train(state_dir, cluster, builders.DIGEST, Config.model_validate(CONFIG))
+    assert head.started == [run.id]
+    message = f"run {run.id} has started, its prediction is not kept: [Errno 21] Is a directory"
+    assert message in " ".join(capsys.readouterr().err.split())

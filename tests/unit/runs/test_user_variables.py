@@ -165,6 +165,6 @@ def test_fetching_an_ended_run_removes_variables_unread(
     for name in (run_record.ENVIRONMENT, "log"):
         (run_on_head / name).write_text('{"TOKEN": "secret"}')
     with ssh_stand_in.session() as head:
-        here = collected_files.collect(state.for_cluster("demo"), head, builders.run(id="a"))
+        here = collected_files.collect(state.for_cluster("demo"), head, builders.run(id="a")).directory
     assert sorted(path.name for path in run_on_head.iterdir()) == remaining
     assert not (here / run_record.ENVIRONMENT).exists()

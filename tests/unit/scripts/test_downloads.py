@@ -162,7 +162,7 @@ def trust(tmp_path: Path, **variables: str) -> "subprocess.CompletedProcess[str]
     inputs = {
         "gpu_driver": "image",
         "gpu_least_driver": "525",
-        "facts_of_node": {"system": "debian 12", "kernel": "6-amd64"},
+        "current_configuration_of_node": {"system": "debian 12", "kernel": "6-amd64"},
     }
     argv = [
         str(Path(sys.executable).parent / "ansible-playbook"),

@@ -48,9 +48,12 @@ def test_symptom_equals_a_message_of_the_code(symptom: str, sources: str) -> Non
 
 @pytest.fixture(scope="module")
 def sources() -> str:
-    files = [path for path in Path(packaged_files.PACKAGE).rglob("*") if path.suffix in (".py", ".sh")]
+    """Return the text of our programs and of Ansible's roles, with VALUE for each expression."""
+    directories = {Path(packaged_files.PACKAGE): (".py", ".sh"), packaged_files.directory("ansible"): (".py", ".yml")}
+    files = [path for top, kinds in directories.items() for path in top.rglob("*") if path.suffix in kinds]
     text = "".join(path.read_text() for path in files)
-    return re.sub(r'"\s*f?"', "", re.sub(r"\{[^{}]*\}", "VALUE", text))
+    whole = re.sub(r'"\s*f?"', "", re.sub(r"\{+[^{}]*\}+", "VALUE", text))
+    return re.sub(r"\s+", " ", whole)
 
 
 def test_decision_records_are_numbered_without_gaps_and_complete() -> None:

@@ -1,14 +1,14 @@
-"""Number of nodes that the project's quotas allow. Resources of this deployment are part of the quotas' use."""
+"""Check that the quotas of the project and its region allow the nodes; resources of this deployment use them too."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from orchestrator.errors import PreflightError
+from orchestrator.providers.gcp.api.quotas import Quota, quotas
 from orchestrator.providers.gcp.cloud_objects import Site, family
-from orchestrator.providers.quota import Need, require_enough
+from orchestrator.providers.quota_comparison import Need, require_enough
 
 SHARED_CPUS = ("e2", "f1", "g1", "n1")  # families that share the quota CPUS; every other family has its own
 DISKS = {
@@ -22,23 +22,9 @@ FIREWALLS = 2
 PAGE = "https://console.cloud.google.com/iam-admin/quotas?project="
 
 
-@dataclass(frozen=True)
-class Quota:
-    """Limit and use of a resource. ``where`` is the region, or the whole project, in which the quota holds."""
-
-    limit: float
-    used: float
-    where: str
-
-    @property
-    def free(self) -> float:
-        """Return how much is not in use."""
-        return self.limit - self.used
-
-
 def require(site: Site) -> None:
     """Raise PreflightError with every quota that is too small, and how many nodes fit."""
-    limits = quotas(site)
+    limits = quotas(site.google, site.project, site.region)
     require_enough(limits, needs(site, limits), site.config.nodes, partial(_refuse, site))
 
 
@@ -50,16 +36,6 @@ def _refuse(site: Site, metric: str, quota: Quota, need: Need, fewest: int) -> N
         f"{quota.limit:g}, in use {quota.used:g}, needed {need.sum:g}",
         f"{fewer}ask for more: {PAGE}{site.project}",
     )
-
-
-def quotas(site: Site) -> dict[str, Quota]:
-    """Return quotas by Google's names: the project's, replaced by the region's if both have one."""
-    project = site.google.find(f"projects/{site.project}") or {}
-    region = site.google.find(f"projects/{site.project}/regions/{site.region}") or {}
-    places = ((f"project {site.project}", project), (site.region, region))
-    return {
-        q["metric"]: Quota(q["limit"], q["usage"], where) for where, answer in places for q in answer.get("quotas", [])
-    }
 
 
 def needs(site: Site, limits: Mapping[str, Quota]) -> dict[str, Need]:

@@ -4,7 +4,7 @@ import os
 import signal
 from pathlib import Path
 
-from orchestrator import end_programs
+from orchestrator.process import interrupts
 from tests import waiting
 from tests.unit.conftest import Start
 
@@ -19,8 +19,9 @@ except KeyboardInterrupt:
 """
 COMMAND = f"""
 import pathlib, sys
-from orchestrator import end_programs, process
-end_programs.mark_programs(pathlib.Path(sys.argv[1]))
+from orchestrator import process
+from orchestrator.process import interrupts
+interrupts.mark_programs(pathlib.Path(sys.argv[1]))
 process.run("apply", [sys.executable, "-c", {TOOL!r}, sys.argv[2]], on_line=lambda line: print(line, flush=True))
 """
 
@@ -37,20 +38,20 @@ def orphan(start: Start, directory: Path, saved: Path) -> int:
 
 def test_orphan_is_interrupted_and_saves_its_state(start: Start, tmp_path: Path) -> None:
     pid = orphan(start, tmp_path / "demo", tmp_path / "saved")
-    orphans = end_programs.orphans(tmp_path / "demo")
+    orphans = interrupts.orphans(tmp_path / "demo")
     assert [process.pid for process in orphans] == [pid]
-    end_programs.end_all(orphans)
+    interrupts.end_all(orphans)
     assert waiting.ends(pid)
     assert (tmp_path / "saved").read_text() == "saved"
 
 
 def test_programs_of_another_cluster_are_not_ended(start: Start, tmp_path: Path) -> None:
     pid = orphan(start, tmp_path / "other", tmp_path / "saved")
-    assert end_programs.orphans(tmp_path / "demo") == []
+    assert interrupts.orphans(tmp_path / "demo") == []
     assert waiting.is_running(pid)
     os.kill(pid, signal.SIGKILL)
 
 
 def test_process_is_not_its_own_orphan(tmp_path: Path) -> None:
-    end_programs.mark_programs(tmp_path)
-    assert end_programs.orphans(tmp_path) == []
+    interrupts.mark_programs(tmp_path)
+    assert interrupts.orphans(tmp_path) == []

@@ -1,4 +1,4 @@
-"""Number of nodes that the project's quotas allow. Resources of this deployment are part of the quotas' use."""
+"""Check that the project's quotas allow the nodes; resources of this deployment are part of the quotas' use."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from orchestrator.errors import PreflightError
 from orchestrator.providers.openstack.api.catalogue import has_volumes
 from orchestrator.providers.openstack.api.quotas import Quota, quotas
 from orchestrator.providers.openstack.cloud_objects import Site
-from orchestrator.providers.quota import Need, require_enough
+from orchestrator.providers.quota_comparison import Need, require_enough
 
 RULES = 4  # of the security group: outgoing and among the nodes; one more for each network that may connect
 FLAVORED = ("core", "RAM")

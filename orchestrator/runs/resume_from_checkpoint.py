@@ -15,15 +15,21 @@ from orchestrator.ssh import Session, parsed
 from orchestrator.state import StateDir
 
 # Kinds of runs without checkpoints, and the command that starts each of them.
-WITHOUT = {"script": "run", "check": "check", "prepare": "data prepare", "stage": "data stage", QUEUE: "study --detach"}
+WITHOUT_CHECKPOINTS = {
+    "script": "run",
+    "check": "check",
+    "prepare": "data prepare",
+    "stage": "data stage",
+    QUEUE: "study --detach",
+}
 MORE = "pass more --epochs or --steps than it has made"
 
 
 def require_training(old: Run, cluster: str) -> None:
     """Raise StateError if ``old`` is not a training run, which alone has checkpoints."""
     kind = old.kind.partition("-")[0]
-    if kind in WITHOUT:
-        remedy = f"{command(WITHOUT[kind], cluster)} starts a new one"
+    if kind in WITHOUT_CHECKPOINTS:
+        remedy = f"{command(WITHOUT_CHECKPOINTS[kind], cluster)} starts a new one"
         raise StateError(f"run {old.id} is a {kind}: only runs of `train` can be resumed", remedy)
 
 

@@ -1,0 +1,73 @@
+"""Exit codes of commands: each error class in orchestrator.errors has its own, the others are here.
+
+docs/reference/exit-codes.md lists all. Typer ends with 2 if a command does not have an option.
+"""
+
+import platform
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from datetime import datetime
+
+from rich.markup import escape
+
+from orchestrator import __version__, progress, state
+from orchestrator.cli import chosen_cluster, process_setup
+from orchestrator.errors import OrchestratorError, PreflightError, space_hint
+
+BUG, INTERRUPTED = 3, 130
+RERUN = {"equal": 0, "within tolerance": 10, "different": 11}  # by the verdict of the comparison
+
+
+def of(action: Callable[[], object]) -> int:
+    """Run ``action``, print why it failed if it does, and return its exit code."""
+    try:
+        action()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except process_setup.ReaderGone:
+        return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        return _reported(error)
+    return 0
+
+
+def _reported(error: Exception) -> int:
+    """Print why the command failed and return the exit code."""
+    if isinstance(error, OrchestratorError):
+        print_error("\n".join(map(chosen_cluster.located, error.message.split("\n"))), error.hint)
+        return error.exit_code
+    if reason := process_setup.lack_of_space(error):
+        remedy = space_hint(reason) or "free space there"
+        print_error(reason, f"{remedy}; or set TMPDIR to a directory with free space")
+        return PreflightError.exit_code
+    print_error(f"a bug: {type(error).__name__}: {error}", _crash_report())
+    return BUG
+
+
+def print_error(message: str, hint: str = "") -> None:
+    """Print what failed, and what repairs it."""
+    progress.console.print(f"[red]error:[/red] {escape(message)}")
+    if hint:
+        progress.console.print(f"[dim]{escape(hint)}[/dim]")
+
+
+def _arguments() -> list[str]:
+    """Return the arguments of this command without the values of variables, which may be passwords."""
+    pairs = zip(["", *sys.argv], sys.argv, strict=False)
+    return [re.sub("=.*", "=…", word, flags=re.DOTALL) if before == "--env" else word for before, word in pairs]
+
+
+def _crash_report() -> str:
+    """Return what to do about a bug: report the log with traceback and versions, or its text if no log can be kept."""
+    versions = f"orchestrator {__version__}, Python {platform.python_version()}, {platform.platform()}\n"
+    text = versions + f"{_arguments()}\n" + traceback.format_exc()
+    try:
+        path = state.root() / f"crash-{datetime.now():%Y%m%d-%H%M%S}.log"
+        state.replace(path, text)
+    except Exception:  # full disk, no home directory: the report must not fail
+        return f"please open an issue with this text:\n{text}"
+    return f"please open an issue and attach {path}"

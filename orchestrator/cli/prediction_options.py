@@ -1,0 +1,123 @@
+"""Options of `predict`, and how the text of some is read."""
+
+from typing import Annotated
+
+import typer
+
+from orchestrator.cli import options
+from orchestrator.cli.prediction_sources import PROFILE_STEPS
+from orchestrator.config.sections import MAX_SLOTS, seconds
+from orchestrator.errors import ConfigError
+from orchestrator.prediction import machine_types
+from orchestrator.prediction.gradient_groups import Engine
+from orchestrator.schema.bounded_files import shown
+
+NODES, MOST_NODES = "1,2,4,8,16", 100_000
+ENGINES: dict[str, Engine] = {  # as in `train --engine`, and the short names; the other engines have no model
+    "ours": "ours",
+    "horovod-tensorflow": "horovod",
+    "horovod-torch": "horovod",
+    "torch-ddp": "torch-ddp",
+    "ray-torch": "torch-ddp",  # it wraps the network in DistributedDataParallel
+    "tensorflow-parameter-server": "parameter-server",
+    "horovod": "horovod",
+    "parameter-server": "parameter-server",
+}
+A_SPEED, A_PRICE = options.between(1e-6, 1e9), options.between(0, 1e9)
+
+Nodes = Annotated[str, typer.Option("--nodes", metavar="N,N,…", help="Numbers of nodes to predict, as in 2,4,8.")]
+StepSeconds = Annotated[
+    float | None,
+    typer.Option("--step-seconds", callback=A_SPEED, help="Seconds of a step of one rank, instead of a profile."),
+]
+Rate = Annotated[
+    float | None,
+    typer.Option("--images-per-second", callback=A_SPEED, help="Images/s of one rank, instead of a profile."),
+]
+Cores = Annotated[
+    int | None,
+    typer.Option(
+        "--cores",
+        callback=options.between(1, 10_000),
+        help="Cores of a rank without a GPU; default: of the profile or the machine type, else the rank has a GPU.",
+    ),
+]
+LinkRate = Annotated[
+    str | None,
+    typer.Option(
+        "--link", metavar="RATE", help="Link between nodes (10gbit, 25gbit-roce, 100gbit-ib, 25gbit-cloud); default: as"
+        " `orchestrator check` measured it, else the cloud's limit for the machine type or flavor.",
+    ),
+]  # fmt: skip
+Latency = Annotated[str | None, typer.Option("--latency", metavar="TIME", help="Latency of that link: 50us, 2ms.")]
+MachineTypeName = Annotated[
+    str | None,
+    typer.Option(
+        "--machine-type", metavar="NAME", autocompletion=options.completion(lambda: list(machine_types.by_name())),
+        help="Google's machine type of all nodes, for link and price; default: that of cluster.yaml.",
+    ),
+]  # fmt: skip
+Within = Annotated[
+    str, typer.Option("--within", metavar="KIND", help="Link between the GPUs of a node: pcie, nvlink or nvswitch.")
+]
+Slots = Annotated[
+    int | None,
+    typer.Option(
+        "--slots",
+        callback=options.between(1, MAX_SLOTS),
+        help="Ranks per node; default: those of cluster.yaml, else one per GPU of a machine type, or one.",
+    ),
+]
+Hierarchical = Annotated[
+    bool, typer.Option("--hierarchical", help="Reduce within each node first, then between nodes.")
+]
+EngineName = Annotated[
+    str,
+    typer.Option("--engine", metavar="NAME", help=f"Program that exchanges gradients: {', '.join(ENGINES)}."),
+]
+Deadline = Annotated[
+    str | None,
+    typer.Option("--deadline", metavar="TIME", help="Find the number of nodes that ends within this time (2h)."),
+]
+Budget = Annotated[
+    float | None,
+    typer.Option("--budget", callback=A_PRICE, help="Find the number of nodes that costs at most this."),
+]
+NodePrice = Annotated[
+    float | None,
+    typer.Option(
+        "--node-price", callback=A_PRICE, help="Price of a node per hour; default: from `prices` in cluster.yaml."
+    ),
+]
+MakeProfile = Annotated[
+    bool, typer.Option("--profile", help=f"First train {PROFILE_STEPS} steps on one rank of the cluster.")
+]
+Backtest = Annotated[bool, typer.Option("--backtest", help="Compare predictions with what others published.")]
+Review = Annotated[bool, typer.Option("--review", help="Compare earlier predictions with what the runs measured.")]
+
+
+def node_counts(nodes: str) -> list[int]:
+    """Read `--nodes`. Raises ConfigError."""
+    words = [word.strip() for word in nodes.split(",") if word.strip()]
+    wrong = [word for word in words if not word.isdecimal() or not 0 < float(word) <= MOST_NODES]
+    if wrong or not words:
+        problem = f"--nodes: {shown(', '.join(wrong)) if wrong else 'empty'}: expected numbers from 1 to {MOST_NODES:,}"
+        raise ConfigError([problem], "write them as 2,4,8,16")
+    return sorted({int(word) for word in words})
+
+
+def hours(deadline: str | None) -> float | None:
+    """Read `--deadline` in hours. Raises ConfigError."""
+    if deadline is None:
+        return None
+    read = seconds(deadline)
+    if not isinstance(read, float) or read <= 0:
+        raise ConfigError([f"--deadline: {deadline!r} is no duration"], "write it as 90m or 2h")
+    return read / 3600
+
+
+def engine_named(name: str) -> Engine:
+    """Read `--engine`. Raises ConfigError."""
+    if name not in ENGINES:
+        raise ConfigError([f"--engine: {name!r} is unknown to `predict` (known: {', '.join(ENGINES)})"])
+    return ENGINES[name]
