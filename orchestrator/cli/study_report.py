@@ -32,7 +32,7 @@ def report(
     ] = None,
     browse: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
-    """Write the report of a study: medians, intervals, efficiency, ratios, drawings, published numbers, commands."""
+    """Write the report of a study: medians, intervals, efficiency, ratios, plots, published numbers, commands."""
     directory = study_run.directory_of(source, "study report {}")
     text = formats.FORMATS[kind.value](content.build(directory))
     path = path or (directory / PAGE if kind.value == "html" else None)

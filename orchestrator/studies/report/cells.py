@@ -19,7 +19,7 @@ ACROSS = ("ranks", "nodes")  # keys in which the cells of one curve differ
 
 
 class Group(NamedTuple):
-    """Values that the cells of one drawing have in common."""
+    """Values that the cells of one plot have in common."""
 
     model: str
     dataset: str
@@ -71,7 +71,7 @@ class Summary:
 
     @property
     def group(self) -> Group:
-        """Return what the drawing of this cell is of."""
+        """Return what the plot of this cell is of."""
         return Group(self.cell.model, self.cell.dataset, self.cell.batch)
 
     @property

@@ -9,7 +9,7 @@ from pathlib import Path
 from orchestrator.studies.report import cells, csv_files, measurement_conditions, number_text, tables
 from orchestrator.studies.report.cells import Summary
 from orchestrator.studies.report.content import Report
-from orchestrator.studies.report.drawings import Drawing, draw
+from orchestrator.studies.report.plots import Plot, draw
 from orchestrator.studies.report.tables import Table
 
 STYLE = Path(__file__).with_name("page.css")
@@ -95,11 +95,11 @@ def _facts(values: Mapping[str, str]) -> str:
     return f"<dl>{rows}</dl>"
 
 
-def _figures(drawings: Iterable[Drawing]) -> str:
+def _figures(plots: Iterable[Plot]) -> str:
     figures = "".join(
-        f"<figure><h4>{_text(drawing.title)}</h4>{drawing.legend}{drawing.svg}"
-        f"<figcaption>{_text(drawing.caption)}</figcaption></figure>"
-        for drawing in drawings
+        f"<figure><h4>{_text(plot.title)}</h4>{plot.legend}{plot.svg}"
+        f"<figcaption>{_text(plot.caption)}</figcaption></figure>"
+        for plot in plots
     )
     return f'<div class="figures">{figures}</div>' if figures else ""
 

@@ -102,7 +102,7 @@ NAMES = {"images_per_second": "images/s", "speed_up": "speed-up", "top1": "top-1
 
 
 def groups(summaries: Sequence[Summary]) -> dict[Group, list[Summary]]:
-    """Return the cells by what their drawings have in common."""
+    """Return the cells by what their plots have in common."""
     grouped: dict[Group, list[Summary]] = {}
     for summary in summaries:
         grouped.setdefault(summary.group, []).append(summary)

@@ -322,13 +322,13 @@ def test_page_needs_no_other_file(page: str) -> None:
     assert re.findall(r"@import|url\((?!#)|https?:", page) == []
 
 
-def test_page_has_unique_ids_and_named_drawings(page: str) -> None:
+def test_page_has_unique_ids_and_named_plots(page: str) -> None:
     parsed = Page(page)
     ids = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
-    drawings = [attributes for attributes in parsed.all("svg") if attributes.get("class") != "swatch"]
-    assert len(drawings) == 12
-    for attributes in drawings:
+    plots = [attributes for attributes in parsed.all("svg") if attributes.get("class") != "swatch"]
+    assert len(plots) == 12
+    for attributes in plots:
         assert set((attributes["aria-labelledby"] or "").split()) <= set(ids)
     references = set(re.findall(r'(?:href="#|url\(#)([\w.-]+)', page))
     assert references <= set(ids)
@@ -336,7 +336,7 @@ def test_page_has_unique_ids_and_named_drawings(page: str) -> None:
     assert all("scope" in attributes for attributes in parsed.all("th"))
 
 
-def test_drawings_are_well_formed_and_use_the_pages_colours(page: str) -> None:
+def test_plots_are_well_formed_and_use_the_pages_colours(page: str) -> None:
     for drawing in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
         ElementTree.fromstring(drawing)  # noqa: S314
         assert re.findall(r"#[0-9a-f]{6}", drawing) == []

@@ -1,4 +1,4 @@
-"""Drawings of a study: what each shows, chosen from its cells."""
+"""Plots of a study: what each shows, chosen from its cells."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 MOST_BARS = 40
 
 
-class Drawing(NamedTuple):
-    """A drawing of a page with its caption and legend; ``svg`` and ``legend`` are HTML, the others text."""
+class Plot(NamedTuple):
+    """A plot of a page with its caption and legend; ``svg`` and ``legend`` are HTML, the others text."""
 
     title: str
     caption: str
@@ -28,7 +28,7 @@ class Drawing(NamedTuple):
 
 
 class _Sheet:
-    """Drawings of one group of cells, which share colours and legend."""
+    """Plots of one group of cells, which share colours and legend."""
 
     def __init__(self, number: int, group: Group, summaries: Sequence[Summary], base: str) -> None:
         self.number, self.group, self.summaries, self.base = number, group, summaries, base
@@ -37,8 +37,8 @@ class _Sheet:
         self.ticks = sorted({summary.cell.ranks for summary in summaries})
         self.wide = len(self.ticks) > 1 and self.ticks[-1] / self.ticks[0] > charts.MANY_TIMES
 
-    def drawings(self) -> Iterator[Drawing]:
-        """Yield the drawings that have something to show."""
+    def plots(self) -> Iterator[Plot]:
+        """Yield the plots that have something to show."""
         if len(self.ticks) > 1:
             yield self._speed()
             yield self._efficiency()
@@ -50,7 +50,7 @@ class _Sheet:
             yield self._accuracy("epochs", "epoch", lambda _, epochs: list(range(1, len(epochs) + 1)))
             yield self._accuracy("time", "seconds of training and evaluation", lambda times, _: times)
 
-    def _speed(self) -> Drawing:
+    def _speed(self) -> Plot:
         drawn = [
             Curve(number, _over_ranks(members, lambda summary: summary.images), _ideal(members))
             for number, members in self._series()
@@ -58,9 +58,9 @@ class _Sheet:
         figure = charts.curves(drawn, "ranks", "images/s", self.ticks, self.wide)
         (charts.logarithmic if self.wide else charts.from_zero)(figure)
         caption = "Bands are 95 % intervals of the median. Dashed: the base case times the number of ranks, the ideal."
-        return self._drawing("speed", "Images per second over ranks", caption, figure)
+        return self._plot("speed", "Images per second over ranks", caption, figure)
 
-    def _efficiency(self) -> Drawing:
+    def _efficiency(self) -> Plot:
         drawn = [
             Curve(number, _over_ranks(members, lambda summary: summary.efficiency and summary.efficiency.scaled(100)))
             for number, members in self._series()
@@ -68,9 +68,9 @@ class _Sheet:
         figure = charts.curves(drawn, "ranks", "efficiency, %", self.ticks, self.wide)
         charts.ideal_at(figure, 100.0)
         caption = "Speed-up / ranks, of the same rounds, with 95 % intervals. Dashed: 100 %, the ideal."
-        return self._drawing("efficiency", "Efficiency over ranks", caption, figure)
+        return self._plot("efficiency", "Efficiency over ranks", caption, figure)
 
-    def _ratios(self) -> Drawing:
+    def _ratios(self) -> Plot:
         bars = []
         for summary in self.summaries:
             label = f"{summary.series}, {summary.cell.ranks}"
@@ -82,9 +82,9 @@ class _Sheet:
         caption = "Engine and ranks. Median of the ratios of the same rounds, with 95 % intervals; 1 is as fast as "
         caption += f"{self.base}. A/A: the same cell measured twice, which should hold 1."
         caption += _cut(len(bars))
-        return self._drawing("ratios", "Engines side by side", caption, figure, legend="")
+        return self._plot("ratios", "Engines side by side", caption, figure, legend="")
 
-    def _parts(self) -> Drawing:
+    def _parts(self) -> Plot:
         with_parts = [summary for summary in self.summaries if summary.parts]
         bars = [
             Bar(
@@ -96,10 +96,10 @@ class _Sheet:
         ]
         caption = "Engine and ranks. Mean over ranks, median over launches. Communication includes waiting for others."
         caption += _cut(len(with_parts))
-        return self._drawing("parts", "Time of a step", caption, charts.parts(bars, "ms per step"),
+        return self._plot("parts", "Time of a step", caption, charts.parts(bars, "ms per step"),
                              inline.legend_of_parts())  # fmt: skip
 
-    def _accuracy(self, name: str, x: str, xs: Callable[[list[float], list[float]], Sequence[float]]) -> Drawing:
+    def _accuracy(self, name: str, x: str, xs: Callable[[list[float], list[float]], Sequence[float]]) -> Plot:
         """Draw the cell with the most ranks of each series, whose curves are not comparable at fewer."""
         drawn = []
         for number, members in self._series():
@@ -109,7 +109,7 @@ class _Sheet:
         figure = charts.curves(drawn, x, "top-1 of the test, %")
         most = ", ".join(sorted({str(members[-1].cell.ranks) for _, members in self._series()}))
         caption = f"Cells with the most ranks ({most}). Median over launches, with 95 % intervals."
-        return self._drawing(f"accuracy-{name}", f"Accuracy over {name}", caption, figure)
+        return self._plot(f"accuracy-{name}", f"Accuracy over {name}", caption, figure)
 
     def _series(self) -> list[tuple[int, list[Summary]]]:
         return [
@@ -120,24 +120,24 @@ class _Sheet:
     def _number(self, summary: Summary) -> int:
         return self.numbers[number_text.plain(summary.series)]
 
-    def _drawing(self, name: str, title: str, caption: str, figure: "Chart", legend: str | None = None) -> Drawing:
+    def _plot(self, name: str, title: str, caption: str, figure: "Chart", legend: str | None = None) -> Plot:
         svg = inline.svg(figure, f"g{self.number}-{name}", f"{title}: {number_text.plain(self.group)}", caption)
-        return Drawing(title, caption, svg, inline.legend(self.numbers) if legend is None else legend)
+        return Plot(title, caption, svg, inline.legend(self.numbers) if legend is None else legend)
 
 
-def draw(groups: dict[Group, list[Summary]], base: str) -> dict[Group, list[Drawing]]:
-    """Return the drawings of each group of cells.
+def draw(groups: dict[Group, list[Summary]], base: str) -> dict[Group, list[Plot]]:
+    """Return the plots of each group of cells.
 
     Args:
-        groups: Cells by what their drawings have in common.
+        groups: Cells by what their plots have in common.
         base: Name of what ratios are to.
 
     Returns:
-        Drawings in the order in which a page shows them.
+        Plots in the order in which a page shows them.
     """
     with inline.drawing():
         return {
-            group: list(_Sheet(number, group, members, base).drawings())
+            group: list(_Sheet(number, group, members, base).plots())
             for number, (group, members) in enumerate(groups.items(), 1)
         }
 
