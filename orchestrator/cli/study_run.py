@@ -15,7 +15,6 @@ from orchestrator.errors import ConfigError, RunFailed, command
 from orchestrator.schema.studies import Cell
 from orchestrator.studies import (
     detached_launches,
-    estimate,
     journal,
     matrix,
     resumable_study,
@@ -23,6 +22,7 @@ from orchestrator.studies import (
     study_checks,
     study_files,
     study_runner,
+    time_and_cost,
 )
 from orchestrator.studies.status import Row
 from orchestrator.studies.study_definition import MOST_LAUNCHES, Repetitions, Study
@@ -93,7 +93,7 @@ def run(
     directory = resumed or directory or Path(f"{study.name}{FOLDER}")
     cells = _launchable(config, study.measured(), deploys, detach, dry_run)
     if dry_run:
-        planned = estimate.plan(config, study.measured(), cells, directory, deploys)
+        planned = time_and_cost.plan(config, study.measured(), cells, directory, deploys)
         return output.as_json(planned) if json else study_tables.plan(planned, config.currency)
     if not resume:
         resumable_study.create(directory, study)

@@ -5,9 +5,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from orchestrator.cli import output
-from orchestrator.studies.estimate import Plan
 from orchestrator.studies.journal import resume_command
 from orchestrator.studies.status import Row, Status
+from orchestrator.studies.time_and_cost import Plan
 
 
 def plan(planned: Plan, currency: str) -> None:

@@ -1,4 +1,4 @@
-"""Choose the checkpoint and the configuration with which a training run is resumed."""
+"""Derive the configuration with which a training run is resumed, and refuse what cannot be."""
 
 import math
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 from orchestrator import progress
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError, StateError, command
-from orchestrator.runs import collected_files, control
+from orchestrator.runs import choose_checkpoint, collected_files, control
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.run_record import QUEUE, Run
 from orchestrator.schema import CheckpointEntry, Checkpoints, TrainConfig, top1_of
@@ -138,7 +138,7 @@ def resumed_config(
         StateError: No checkpoint can be continued with ``np`` ranks.
         ConfigError: Nothing is left to train.
     """
-    point = choose_checkpoint(index, old, np, cluster)
+    point = choose_checkpoint.newest(index, old, np, cluster)
     changed: dict[str, Any] = {}
     if "epochs" in limits:
         changed = {"steps": None}
@@ -152,36 +152,6 @@ def resumed_config(
     _require_more(again, point, old, np)
     source = f"{old.directory}/checkpoints/{point.name}"
     return again.model_copy(update={"resume": source, "restarts": settings.restarts + 1})
-
-
-def choose_checkpoint(index: Checkpoints, old: Run, np: int, cluster: str) -> CheckpointEntry:
-    """Choose the newest checkpoint that ``np`` ranks can continue from.
-
-    Args:
-        index: Checkpoints of ``old``.
-        old: Training run to continue.
-        np: Number of ranks to continue with.
-        cluster: Name of the cluster.
-
-    Returns:
-        The newest checkpoint if it has ``np`` ranks, else the newest at the end of an epoch.
-
-    Raises:
-        StateError: There is none.
-    """
-    newest = index.entries[-1]
-    if newest.world == np:
-        return newest
-    whole = [checkpoint for checkpoint in index.entries if checkpoint.whole]
-    if not whole:
-        again = command(f"train --resume {old.id} --np {newest.world}", cluster)
-        what = f"run {old.id} stopped within its first epoch, which only {newest.world} ranks can continue, not {np}"
-        raise StateError(what, f"{again}, on as many slots")
-    was = f"{np} ranks instead of {whole[-1].world}"
-    progress.note(
-        f"{was}: continues from the end of epoch {whole[-1].epoch}; weights will differ from an uninterrupted run"
-    )
-    return whole[-1]
 
 
 def _reached(goal: str | None, index: Checkpoints) -> bool:

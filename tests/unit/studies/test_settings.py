@@ -8,7 +8,7 @@ import pytest
 from orchestrator.config import Config
 from orchestrator.runs import store
 from orchestrator.schema import RunStatus
-from orchestrator.studies import estimate, settings
+from orchestrator.studies import settings, time_and_cost
 from tests import builders, samples
 from tests.unit.studies.studies import cells, study
 
@@ -44,6 +44,6 @@ def test_duration_of_a_run_counts_only_with_equal_test_samples(
     config = samples.train_config(run=run.id, model="lenet", steps=20, test_samples=evaluated)
     config.write(state_dir.runs / run.id / "config.json")
     small = study(ranks=[1], until={"steps": 20}, shrink={"test_samples": 64}, shrunk=True).measured()
-    plan = estimate.plan(Config(), small, cells(small), tmp_path / "none-study")
+    plan = time_and_cost.plan(Config(), small, cells(small), tmp_path / "none-study")
     each = None if plan.seconds is None else plan.seconds / plan.launches
     assert each == seconds
