@@ -55,6 +55,10 @@ variable "openstack" {
   description = "OpenStack settings. image, flavor, network and external_network are ids; volume_size is in GiB."
   type = object({
     cloud                 = string
+    project               = optional(string) # recorded: other credentials are refused
+    region                = optional(string)
+    interface             = optional(string)
+    cacert                = optional(string)
     image                 = string
     head                  = object({ flavor = string, cpus = number, gpus = number })
     worker                = object({ flavor = string, cpus = number, gpus = number })

@@ -9,7 +9,12 @@ terraform {
   }
 }
 
-# Credentials come only from the user's clouds.yaml or from OS_* variables.
+# Credentials come only from the user's clouds.yaml or from OS_* variables. Where the orchestrator and this provider read
+# clouds.yaml differently, the values are those of the orchestrator.
 provider "openstack" {
-  cloud = var.openstack.cloud
+  cloud         = var.openstack.cloud
+  region        = var.openstack.region
+  endpoint_type = var.openstack.interface
+  cacert_file   = var.openstack.cacert
+  max_retries   = 5 # of requests that the cloud limits (HTTP 429)
 }

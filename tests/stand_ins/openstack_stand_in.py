@@ -129,10 +129,11 @@ def identities(item: dict[str, Any]) -> set[str]:
 
 
 def filtered(document: dict[str, Any], query: dict[str, str]) -> dict[str, Any]:
-    """Keep the items of a listing that match the query, as far as they have its keys."""
+    """Keep the items of a listing that match the query, as far as they have its keys, without community images."""
 
     def agrees(item: Any) -> bool:
-        return all(str(item.get(key, value)) == value for key, value in query.items())
+        listed = not isinstance(item, dict) or item.get("visibility") != "community"
+        return listed and all(str(item.get(key, value)) == value for key, value in query.items())
 
     return {
         key: [item for item in value if agrees(item)] if isinstance(value, list) else value

@@ -12,7 +12,7 @@ from orchestrator.providers.openstack.api import catalogue, cluster_resources, r
 from orchestrator.providers.openstack.api.catalogue import Flavor
 from orchestrator.providers.openstack.api.cluster_resources import Holding
 from orchestrator.providers.openstack.api.connection import Cloud
-from orchestrator.providers.openstack.cloud_objects import Site
+from orchestrator.providers.openstack.cloud_objects import Site, require_same_login
 from orchestrator.providers.openstack.gpus import gpus, model
 from orchestrator.providers.provisioning import destroy, provision, resolved_config, unmanaged
 from orchestrator.providers.trainer_image import prepare, trainer_digest
@@ -31,7 +31,8 @@ def default_allow_from(config: Config, record: Record | None) -> list[str]:
     site, settings = Site(config, record), config.openstack
     near = site.external() if settings.floating_ip else site.network()
     subnets = catalogue.subnets(site.cloud, near) if near else [settings.subnet]
-    return caller_addresses([*(str(subnet[-2]) for subnet in subnets), site.cloud.host])
+    last = [str(subnet[-2] if subnet.num_addresses > 1 else subnet[0]) for subnet in subnets]
+    return caller_addresses([*last, site.cloud.host])
 
 
 def variables(config: Config, record: Record) -> dict[str, Any]:
@@ -43,6 +44,7 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
     image, network, external = site.image(), site.network(), site.external()
     return {
         "cloud": site.cloud.entry,
+        **site.cloud.login,
         "image": image.id if image else site.pinned,
         **{role: _machine(config, role, site.flavor(role)) for role in ("head", "worker")},
         **settings.model_dump(include={"volume_size", "volume_type", "floating_ip", "dns", "config_drive"}),
@@ -74,18 +76,24 @@ def gpu_and_image(config: Config, record: Record | None) -> tuple[str | None, st
 
 def list_resources(record: Record) -> list[Resource]:
     """Return resources of this deployment, found by tag, by metadata, and by name if they have no tags."""
-    return [_resource(holding) for holding in _owned(resolved_config(record)) if holding.id == record.id]
+    return [_resource(holding) for holding in _of_deployment(record)]
 
 
 def unowned_resources(config: Config) -> list[Resource]:
     """Return every resource with the cluster's name, of any deployment."""
-    return [_resource(holding) for holding in _owned(config)]
+    return [_resource(holding) for holding in _owned(config, Cloud(config.openstack.cloud))]
 
 
-def _owned(config: Config) -> list[Holding]:
-    return [
-        holding for holding in cluster_resources.owned(Cloud(config.openstack.cloud)) if holding.cluster == config.name
-    ]
+def _of_deployment(record: Record) -> list[Holding]:
+    """Return the cloud's objects of this deployment. Raise PreflightError with credentials for another project."""
+    config = resolved_config(record)
+    cloud = Cloud(config.openstack.cloud)
+    require_same_login(config, record.variables.get("openstack", {}), cloud)
+    return [holding for holding in _owned(config, cloud) if holding.id == record.id]
+
+
+def _owned(config: Config, cloud: Cloud) -> list[Holding]:
+    return [holding for holding in cluster_resources.owned(cloud) if holding.cluster == config.name]
 
 
 def to_replace(record: Record, recorded: Mapping[str, str]) -> list[str]:
@@ -96,11 +104,7 @@ def to_replace(record: Record, recorded: Mapping[str, str]) -> list[str]:
 
 def failure_reasons(record: Record) -> dict[str, str]:
     """Return Nova's reasons for servers in ERROR: Terraform does not report them."""
-    return {
-        holding.name: holding.fault
-        for holding in _owned(resolved_config(record))
-        if holding.id == record.id and holding.fault
-    }
+    return {holding.name: holding.fault for holding in _of_deployment(record) if holding.fault}
 
 
 def remove(config: Config, resources: Iterable[Resource]) -> None:

@@ -1,6 +1,7 @@
 """View of a cloud during one command: each request is made once, and names are resolved to the cloud's objects."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
@@ -24,6 +25,7 @@ class _Named(Protocol):
 
 Thing = TypeVar("Thing", bound=_Named)
 LISTED = 12
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Site:
@@ -95,6 +97,8 @@ class Site:
             return pinned
         name = self.settings.image or ""
         named = catalogue.images(self.cloud, name)
+        if not named and (by_id := catalogue.image(self.cloud, name) if UUID.fullmatch(name) else None):
+            return by_id  # lists leave out community images, and shared ones that are not accepted
         if not named:
             return find_one("openstack.image", "image", name, catalogue.images(self.cloud))
         return next((image for image in named if image.status == "active"), named[0])
@@ -123,6 +127,28 @@ class Site:
             hint = "none is needed with openstack.network and openstack.floating_ip: false"
             raise PreflightError("openstack.external_network: this project has access to none", hint)
         return None
+
+
+def require_same_login(config: Config, before: Mapping[str, Any], cloud: Cloud) -> None:
+    """Check that the credentials lead to the project and region in which the cluster was deployed.
+
+    Elsewhere the cluster's resources would look removed, and its state would be forgotten.
+
+    Args:
+        config: Configuration of the cluster.
+        before: Variables of the deployment for Terraform.
+        cloud: Where the credentials lead.
+
+    Raises:
+        PreflightError: They lead elsewhere; nothing was changed.
+    """
+    for key in ("project", "region"):
+        now = cloud.login[key]
+        if before.get(key) and before[key] != now:
+            raise PreflightError(
+                f"cluster {config.name!r} is in {key} {before[key]}, the credentials of {cloud.title} are for {now}",
+                "use those with which the cluster was deployed: OS_CLOUD, OS_CLIENT_CONFIG_FILE or OS_* variables",
+            )
 
 
 def find_one(key: str, kind: str, name: str, things: Sequence[Thing]) -> Thing:

@@ -7,8 +7,14 @@ from collections.abc import Mapping
 _GPU = re.compile(
     r"gpu|cuda|nvidia|tesla|quadro|geforce|rtx|gtx|\b(gh|gb|dgx|[abhklmptv])\d{1,4}[a-z]*\b", re.IGNORECASE
 )
+_FLAVOR = re.compile(r"gpu|nvidia|tesla|\b(rtx|[ahv]100|h200|a30|a40|l40s?)\b", re.IGNORECASE)
 _RESOURCE = re.compile(r"resources\d*:[VP]GPU")
 _VIRTUAL = re.compile(r"resources\d*:VGPU")
+
+
+def named_like_gpus(flavor: str) -> bool:
+    """Tell whether the name of a flavor reads like one with GPUs."""
+    return bool(_FLAVOR.search(flavor.replace("_", "-")))
 
 
 def gpus(properties: Mapping[str, str]) -> int:

@@ -6,10 +6,11 @@ from orchestrator.config import nearest
 from orchestrator.errors import PreflightError, command, gather
 from orchestrator.providers import provisioning
 from orchestrator.providers.openstack import quota_checks
-from orchestrator.providers.openstack.api import catalogue
-from orchestrator.providers.openstack.api.catalogue import Flavor, Image
+from orchestrator.providers.openstack.api import catalogue, credentials
+from orchestrator.providers.openstack.api.catalogue import Flavor, Image, Network
 from orchestrator.providers.openstack.api.connection import VOLUMES
-from orchestrator.providers.openstack.cloud_objects import Site, listed
+from orchestrator.providers.openstack.cloud_objects import Site, listed, require_same_login
+from orchestrator.providers.openstack.gpus import gpus, named_like_gpus
 
 # States of a server that Terraform cannot handle, and the openstack client's command to leave each.
 STUCK = {"SUSPENDED": "resume", "RESCUE": "unrescue", "VERIFY_RESIZE": "resize confirm"}
@@ -18,13 +19,26 @@ STUCK = {"SUSPENDED": "resume", "RESCUE": "unrescue", "VERIFY_RESIZE": "resize c
 def require(site: Site) -> None:
     """Raise one PreflightError with all findings."""
     gather(*(partial(site.cloud.require, service) for service in ("compute", "network", "image")))
-    checks = (_same_cloud, _free_name, _flavors, _image, _network, _zone, _volumes, _states, quota_checks.require)
+    checks = (
+        _same_cloud,
+        _free_name,
+        _flavors,
+        _gpus,
+        _image,
+        _network,
+        _zone,
+        _volumes,
+        _states,
+        quota_checks.require,
+    )
     gather(*(partial(check, site) for check in checks))
 
 
 def _same_cloud(site: Site) -> None:
     cloud = site.cloud.entry or "that of OS_AUTH_URL"
     provisioning.require_same_location(site.config, "cloud", site.before.get("cloud"), cloud)
+    require_same_login(site.config, site.before, site.cloud)
+    credentials.require_terraform_login(site.cloud.connection, site.cloud.entry)
 
 
 def _free_name(site: Site) -> None:
@@ -34,6 +48,17 @@ def _free_name(site: Site) -> None:
 
 def _flavors(site: Site) -> None:
     gather(*(partial(site.flavor, role) for role in (["worker", "head"] if site.settings.head_flavor else ["worker"])))
+
+
+def _gpus(site: Site) -> None:
+    """Check that GPUs of the workers' flavor are not overlooked: each cloud names them in its own way."""
+    flavor = site.existing_flavors.get("worker")
+    asked = site.settings.gpus is not None or site.config.gpu.driver == "none"
+    if flavor and not asked and named_like_gpus(flavor.name) and not gpus(flavor.properties):
+        raise PreflightError(
+            f"openstack.flavor: {flavor.name!r} reads like one with GPUs, and none of its properties tells how many",
+            "set openstack.gpus to their number, or to 0",
+        )
 
 
 def _image(site: Site) -> None:
@@ -94,12 +119,25 @@ def _outside(site: Site) -> None:
             f"{command('teardown', site.config.name)} first",
         )
     external = site.external()
+    if external and site.settings.floating_ip:
+        _require_unique_name(site, external)
     for taken in catalogue.subnets(site.cloud, external) if external and not site.settings.network else ():
         if taken.overlaps(site.settings.subnet):
             raise PreflightError(
                 f"openstack.subnet: {site.settings.subnet} overlaps {taken} of {external.name if external else ''!r}",
                 "choose another",
             )
+
+
+def _require_unique_name(site: Site, external: Network) -> None:
+    """Check that no other network has the name by which Terraform's provider finds the source of a floating IP."""
+    alike = sorted(network.id for network in site.networks if network.name == external.name)
+    if len(alike) > 1:
+        raise PreflightError(
+            f"openstack.external_network: {len(alike)} networks are named {external.name!r}: {', '.join(alike)}; "
+            "Terraform finds the source of a floating IP by its name only",
+            "rename the others, or set openstack.floating_ip: false",
+        )
 
 
 def _zone(site: Site) -> None:

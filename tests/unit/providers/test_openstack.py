@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrator.config.sections import Gpu
+from orchestrator.errors import PreflightError
 from orchestrator.providers import caller_address
 from orchestrator.providers import openstack as provider
 from orchestrator.providers.openstack.gpus import gpus, model
@@ -15,6 +16,7 @@ from tests.stand_ins import echo_stand_in, openstack_cases
 from tests.stand_ins.openstack_cases import config, record
 from tests.stand_ins.openstack_stand_in import OpenStack
 
+PROJECT = "f4fe7336403c409888e216b5395147af"
 TINY, SMALL = "6a0cf8c8-4234-48bc-9ab2-6470114210be", "fddc425f-fe0e-4b1e-9846-38986e7d1d58"
 DEBIAN, PUBLIC = "3f331077-e114-4d9b-b2ab-abb4c690c2ca", "c7f46cf1-eefc-447b-9aab-68ee00b91237"
 
@@ -35,6 +37,10 @@ def test_names_become_ids_and_flavors_their_resources() -> None:
     settings = config(head_flavor="m1.small", volume_type=None, dns=["9.9.9.9"])
     assert provider.variables(settings, record(settings)) == {
         "cloud": "here",
+        "project": PROJECT,
+        "region": "RegionOne",
+        "interface": "public",
+        "cacert": None,
         "image": DEBIAN,
         "head": {"flavor": SMALL, "cpus": 1, "gpus": 0},
         "worker": {"flavor": TINY, "cpus": 1, "gpus": 0},
@@ -89,6 +95,22 @@ def test_nodes_stay_if_their_image_was_removed(cloud: OpenStack) -> None:
 def test_image_may_be_given_by_its_id() -> None:
     settings = config(image=DEBIAN)
     assert provider.variables(settings, record(settings))["image"] == DEBIAN
+
+
+@pytest.mark.parametrize(
+    "call", [provider.list_resources, provider.failure_reasons, lambda r: provider.to_replace(r, {})]
+)
+@pytest.mark.parametrize(("key", "other"), [("project", "b" * 32), ("region", "RegionTwo")])
+def test_credentials_for_another_place_do_not_make_a_cluster_look_removed(call: Any, key: str, other: str) -> None:
+    settings = config()
+    here = {"project": PROJECT, "region": "RegionOne"}
+    assert call(record(settings, **here)) is not None
+    assert call(record(settings)) is not None  # of a deployment that did not record them
+    with pytest.raises(
+        PreflightError, match=f"cluster 'sdk' is in {key} {other}, the credentials of cloud 'here' are"
+    ) as e:
+        call(record(settings, **{**here, key: other}))
+    assert "OS_CLOUD" in e.value.hint
 
 
 def test_external_network_stays_if_a_second_one_appears(cloud: OpenStack) -> None:

@@ -1,8 +1,10 @@
 """Logging in to an OpenStack: every failure is one sentence with its remedy."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -137,3 +139,59 @@ def test_file_for_terraform_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert credentials.clouds_file() == tmp_path / "clouds.yaml"
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", "/nowhere/clouds.yaml")
     assert credentials.clouds_file() is None
+
+
+def test_variables_that_only_terraform_would_obey_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An openrc file that was sourced before must not lead Terraform elsewhere than the entry of clouds.yaml."""
+    for name in ("OS_REGION_NAME", "OS_PROJECT_ID", "OS_USERNAME"):
+        monkeypatch.setenv(name, "elsewhere")
+    monkeypatch.setenv("OS_CLOUD", "here")
+    assert Cloud("here").login["region"] == "RegionOne"
+    assert sorted(name for name in os.environ if name.startswith("OS_")) == ["OS_CLIENT_CONFIG_FILE", "OS_CLOUD"]
+
+
+def test_environment_without_an_entry_keeps_its_variables(cloud: OpenStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_credentials(monkeypatch, cloud.url)
+    Cloud(None)
+    assert os.environ["OS_USERNAME"] == "demo"
+
+
+def change_entry(directory: Path, **changes: Any) -> None:
+    clouds = json.loads((directory / "clouds.yaml").read_text())
+    clouds["clouds"]["here"] |= changes
+    (directory / "clouds.yaml").write_text(json.dumps(clouds))
+
+
+def test_terraform_gets_region_interface_and_certificate_of_the_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    change_entry(tmp_path, region_name=None, regions=["RegionOne", "RegionTwo"], interface="public", cacert="ca.pem")
+    login = Cloud("here").login
+    assert (login["region"], login["interface"]) == ("RegionOne", "public")
+    assert login["cacert"] == str(tmp_path / "ca.pem")
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem", "remedy"),
+    [
+        ({"auth_type": "v3oidcaccesstoken"}, "auth_type v3oidcaccesstoken is unknown", "application credential create"),
+        ({"profile": "here-profile"}, "here: profile: here-profile is unknown", "replace it with auth_url: "),
+    ],
+)
+def test_login_that_terraform_does_not_have_is_refused(
+    tmp_path: Path, changes: dict[str, str], problem: str, remedy: str
+) -> None:
+    connection = Cloud("here").connection
+    connection.config.config.update(changes)
+    change_entry(tmp_path, **changes)
+    with pytest.raises(PreflightError, match=problem) as caught:
+        credentials.require_terraform_login(connection, "here")
+    assert remedy in caught.value.hint
+
+
+@pytest.mark.parametrize("kind", [None, "password", "v3applicationcredential"])
+def test_login_that_terraform_has_passes(kind: str | None) -> None:
+    connection = Cloud("here").connection
+    connection.config.config["auth_type"] = kind
+    credentials.require_terraform_login(connection, "here")

@@ -162,3 +162,31 @@ def test_external_network_accepts_nodes_without_floating_ips() -> None:
 def test_subnet_must_not_overlap_the_external_network() -> None:
     ((message, _),) = preflight(subnet="172.24.4.0/24")
     assert message == "openstack.subnet: 172.24.4.0/24 overlaps 172.24.4.0/24 of 'public'"
+
+
+def test_flavor_that_reads_like_gpus_needs_their_number(cloud: OpenStack) -> None:
+    cloud.listed("flavors")[0]["name"] = "g1.a100.large"
+    ((message, hint),) = preflight(flavor="g1.a100.large")
+    assert "'g1.a100.large' reads like one with GPUs" in message
+    assert hint == "set openstack.gpus to their number, or to 0"
+    assert preflight(flavor="g1.a100.large", gpus=0) == []
+
+
+def test_name_of_the_external_network_must_be_unique_for_floating_ips(cloud: OpenStack) -> None:
+    """Terraform's provider finds the pool of floating IPs by name, also if the network is named by its id."""
+    networks = cloud.listed("networks")
+    public = next(network for network in networks if network["name"] == "public")
+    networks.append({**public, "id": "of-the-project", "router:external": False})
+    ((message, _),) = preflight(external_network=public["id"])
+    assert f"2 networks are named 'public': {public['id']}, of-the-project" in message
+
+
+def test_community_image_is_used_by_its_id(cloud: OpenStack) -> None:
+    """Lists of images leave community images out."""
+    image = cloud.listed("images")[0]
+    image["visibility"] = "community"
+    ((message, _),) = preflight()
+    assert "there is no image 'debian-12'" in message
+    assert preflight(image=image["id"]) == []
+    ((message, _),) = preflight(image="11111111-2222-3333-4444-555555555555")
+    assert "there is no image" in message

@@ -30,6 +30,11 @@ def test_deployed_settings_cannot_change() -> None:
     ]
 
 
+def test_deploy_with_credentials_for_another_region_is_refused() -> None:
+    ((message, _),) = findings(config(), record(config(), cloud="here", region="RegionTwo"))
+    assert message == "cluster 'sdk' is in region RegionTwo, the credentials of cloud 'here' are for RegionOne"
+
+
 def test_new_nodes_are_refused_if_the_image_of_old_ones_is_gone() -> None:
     before = record(config(), image="deleted")
     assert findings(config(nodes=2), before) == []

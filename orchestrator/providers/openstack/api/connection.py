@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import keystoneauth1.exceptions as trouble
@@ -28,6 +29,8 @@ class Cloud:
         if path := credentials.clouds_file():  # Terraform runs in another directory, and must find the same file
             os.environ["OS_CLIENT_CONFIG_FILE"] = str(path)
         self.entry = self.connection.config.name if self.connection.config.name in credentials.entries() else None
+        if self.entry:
+            credentials.hide_variables()
         self.title = f"cloud {self.entry!r}" if self.entry else "the cloud of OS_AUTH_URL"
         self.url = str(self.connection.config.get_auth_args().get("auth_url", ""))
         with self._logging_in():
@@ -56,6 +59,18 @@ class Cloud:
             hint = "complete or correct the entry in clouds.yaml, or the OS_* variables"
             lack = "incomplete" if type(error) is Exception else "unusable"
             raise PreflightError(f"{self.title}: the credentials are {lack}: {error_message(error)}", hint) from error
+
+    @property
+    def login(self) -> dict[str, str | None]:
+        """Return project, region, interface and certificate of the login, which Terraform must use too."""
+        settings = self.connection.config
+        cacert = settings.config.get("cacert")
+        return {
+            "project": self.project,
+            "region": settings.region_name or None,
+            "interface": settings.config.get("interface") or None,
+            "cacert": str(Path(cacert).absolute()) if cacert else None,
+        }
 
     def endpoint(self, service: str) -> str | None:
         """Return the URL of ``service`` in the region of the credentials; None if the cloud does not have it."""

@@ -16,6 +16,9 @@ from orchestrator.errors import PreflightError
 from orchestrator.schema.bounded_files import Unreadable, problems
 
 ANSWER_SECONDS = 60
+KEPT = ("OS_CLIENT_CONFIG_FILE", "OS_CLIENT_SECURE_FILE", "OS_CLIENT_VENDOR_FILE", "OS_CLOUD")
+# Plugins of keystoneauth that terraform-provider-openstack 3.4 has too, by its documentation.
+TERRAFORM_LOGINS = ("password", "v3password", "token", "v3token", "v3applicationcredential")
 DOWNLOAD_HINT = "download clouds.yaml from the site's dashboard (API Access) to ~/.config/openstack/clouds.yaml"
 
 
@@ -47,12 +50,37 @@ def connection(entry: str | None, seconds: float = ANSWER_SECONDS) -> Connection
         raise PreflightError(f"OpenStack's credentials are incomplete: {error_message(error)}", hint) from error
     except Exception as error:  # the SDK and its plugins check no types: the entry may hold anything
         where = f"{clouds_file()}: {name}" if name else "OS_* in the environment"
-        hint = (
-            "keys of a login are under auth; cacert, verify, profile, regions and others are on the same level as auth"
-        )
+        hint = "keys of a login are under auth; cacert, verify, regions and others are on the same level as auth"
         raise PreflightError(
             f"OpenStack's credentials cannot be used: {where}: {error_message(error)}", hint
         ) from error
+
+
+def hide_variables() -> None:
+    """Remove OS_* variables that openstacksdk ignores for an entry of clouds.yaml: Terraform prefers some of them."""
+    for name in [name for name in os.environ if name.startswith("OS_") and name not in KEPT]:
+        del os.environ[name]
+
+
+def require_terraform_login(connection: Connection, entry: str | None) -> None:
+    """Check that Terraform's provider can log in as openstacksdk did.
+
+    Raises:
+        PreflightError: The entry uses something that the provider does not have.
+    """
+    kind = connection.config.config.get("auth_type") or "password"
+    if kind not in TERRAFORM_LOGINS:
+        raise PreflightError(
+            f"OpenStack's credentials: auth_type {kind} is unknown to Terraform's provider",
+            "create an application credential (`openstack application credential create orchestrator`), and name it in "
+            "clouds.yaml with auth_type: v3applicationcredential",
+        )
+    profile = (_file()[1].get(entry or "") or {}).get("profile")
+    if profile:
+        raise PreflightError(
+            f"{clouds_file()}: {entry}: profile: {profile} is unknown to Terraform's provider",
+            f"replace it with auth_url: {connection.config.get_auth_args().get('auth_url')} below auth",
+        )
 
 
 def _require_entry(key: str, name: str) -> None:
