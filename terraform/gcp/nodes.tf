@@ -15,6 +15,11 @@ resource "google_compute_resource_policy" "cluster" {
   group_placement_policy {
     collocation = "COLLOCATED"
   }
+
+  # Google refuses to delete a policy in use: with this, Terraform deletes it only after it has updated the nodes.
+  lifecycle {
+    create_before_destroy = true
+  }
 }
 
 resource "google_compute_instance" "node" {
@@ -42,6 +47,9 @@ resource "google_compute_instance" "node" {
   network_interface {
     subnetwork = google_compute_subnetwork.cluster.id
     network_ip = each.value.address
+
+    # Nodes with GPUs exceed 50 Gbit/s only with gVNIC. Other images may lack its driver: they get Google's default.
+    nic_type = local.signed && each.value.shape.gpus > 0 ? "GVNIC" : null
 
     dynamic "access_config" {
       for_each = each.value.role == "head" ? google_compute_address.head : []
@@ -90,8 +98,8 @@ resource "google_compute_instance" "node" {
     ssh-keys               = "orchestrator:${var.ssh_public_key}"
   }
 
-  # A change would stop nodes of an older version while runs are active.
+  # A change would stop or replace nodes of an older version while runs are active.
   lifecycle {
-    ignore_changes = [shielded_instance_config]
+    ignore_changes = [shielded_instance_config, network_interface[0].nic_type]
   }
 }

@@ -182,6 +182,13 @@ def test_nodes_boot_signed_code_unless_a_driver_is_built(root: Root) -> None:
     assert shielded["demo-worker-0"] == [{"enable_secure_boot": False, **safe}]
 
 
+def test_gpu_nodes_have_googles_fast_network_interface(root: Root) -> None:
+    nodes = of_nodes(mocked(root))
+    types = {name: node["network_interface"][0]["nic_type"] for name, node in nodes.items()}
+    assert types["demo-worker-0"] == "GVNIC"
+    assert types["demo-head"] != "GVNIC"
+
+
 def test_only_signed_images_are_shielded() -> None:
     text = (packaged_files.directory("terraform") / "gcp" / "main.tf").read_text()
     signed = re.search(r'signed = can\(regex\("(.*)", var.gcp.image\)\)', text)
@@ -191,7 +198,24 @@ def test_only_signed_images_are_shielded() -> None:
     node = resources("gcp")["google_compute_instance.node"]
     [shielded] = [block["shielded_instance_config"] for block in node["dynamic"] if "shielded_instance_config" in block]
     assert shielded["for_each"] == "${local.signed ? [each.value.shape] : []}"
-    assert node["lifecycle"] == [{"ignore_changes": ["shielded_instance_config"]}]
+    assert node["lifecycle"] == [{"ignore_changes": ["shielded_instance_config", "${network_interface[0].nic_type}"]}]
+
+
+@pytest.mark.parametrize("name", ["google_compute_address.head", "google_compute_resource_policy.cluster"])
+def test_optional_resource_is_deleted_after_the_nodes_stop_using_it(name: str) -> None:
+    assert resources("gcp")[name]["lifecycle"] == [{"create_before_destroy": True}]
+
+
+def test_nat_gives_nodes_more_ports_on_demand() -> None:
+    nat = resources("gcp")["google_compute_router_nat.cluster"]
+    assert nat["enable_dynamic_port_allocation"] is True
+    assert nat["enable_endpoint_independent_mapping"] is False  # Google refuses both together
+    assert (nat["min_ports_per_vm"], nat["max_ports_per_vm"]) == (64, 4096)  # powers of two
+
+
+def test_only_gpu_nodes_with_signed_images_ask_for_gvnic() -> None:
+    [interface] = resources("gcp")["google_compute_instance.node"]["network_interface"]
+    assert interface["nic_type"] == '${local.signed && each.value.shape.gpus > 0 ? "GVNIC" : null}'
 
 
 def test_addresses_stay_if_the_cluster_grows_or_drops_a_node(root: Root) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 from orchestrator import process
 from orchestrator.config import Config
+from orchestrator.errors import CommandFailed, PreflightError
 from orchestrator.providers import Resource
 from orchestrator.providers.caller_address import caller_addresses
 from orchestrator.providers.gcp import preflight_checks
-from orchestrator.providers.gcp.api import Google
+from orchestrator.providers.gcp.api import Google, credentials
 from orchestrator.providers.gcp.api.cluster_resources import Holding, owned
 from orchestrator.providers.gcp.api.removal import remove as remove_all
 from orchestrator.providers.gcp.cloud_objects import WITH_ADDED_GPUS, Site, family
@@ -23,14 +24,29 @@ __all__ = ["destroy", "prepare", "provision", "trainer_digest", "unmanaged"]
 ALIVE = ("PROVISIONING", "STAGING", "RUNNING", "REPAIRING")
 ON_THE_WAY = ("STOPPING", "SUSPENDING", "PENDING_STOP", "DEPROVISIONING")
 SETTLE_SECONDS, LOOK_SECONDS = 180.0, 2.0
+GCLOUD_SECONDS = 60.0  # to get a token: gcloud may need many seconds to start
 NEAR = "compute.googleapis.com"
 
 
 def preflight(config: Config, record: Record | None) -> None:
     """Check the credentials, that requested resources exist and fit together, and that the quotas are large enough."""
+    credentials.require_one_identity()
     if config.gcp.iap:
-        process.require("gcloud", "with gcp.iap it opens the way: https://cloud.google.com/sdk/docs/install")
+        _require_gcloud_account()
     preflight_checks.require(Site(config, record))
+
+
+def _require_gcloud_account() -> None:
+    """Check that gcloud can open tunnels: it ignores application-default credentials, which Terraform uses."""
+    process.require("gcloud", "with gcp.iap it opens the way: https://cloud.google.com/sdk/docs/install")
+    command = ["gcloud", "auth", "print-access-token", "--quiet"]
+    try:
+        process.run("check gcloud's account", command, seconds=GCLOUD_SECONDS)
+    except CommandFailed as error:  # its output is not shown: it may contain a token
+        raise PreflightError(
+            f"gcp.iap: gcloud has no account that can open tunnels: `{' '.join(command)}` fails",
+            "`gcloud auth login`; `gcloud auth application-default login` has no effect on tunnels",
+        ) from error
 
 
 def default_allow_from(config: Config, record: Record | None) -> list[str]:

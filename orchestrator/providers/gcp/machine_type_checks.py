@@ -8,13 +8,29 @@ from orchestrator.providers.gcp import quota_checks
 from orchestrator.providers.gcp.api import Document
 from orchestrator.providers.gcp.cloud_objects import WITH_ADDED_GPUS, Site, family, listed
 
+# Prefixes of machine types that Google gives no Persistent Disk.
+ONLY_HYPERDISK = (
+    "a3-ultragpu-",
+    "a4-",
+    "a4x-",
+    "c4-",
+    "c4a-",
+    "c4d-",
+    "g4-",
+    "h4d-",
+    "m4-",
+    "n4-",
+    "n4a-",
+    "n4d-",
+    "x4-",
+)
 NEVER_COMPACT = ("e2", "f1", "g1", "n1", "t2a", "t2d")  # families without compact placement
 
 
 def require(site: Site) -> None:
     """Raise PreflightError with all machine types and GPUs that the zone lacks or cannot combine, and small quotas."""
     roles = ["worker", "head"] if site.settings.head_machine_type else ["worker"]
-    machines = [partial(check, site, role) for role in roles for check in (Site.machine, _compact)]
+    machines = [partial(check, site, role) for role in roles for check in (Site.machine, _compact, _disk)]
     gather(*machines, partial(_accelerator, site), partial(quota_checks.require, site))
 
 
@@ -23,6 +39,15 @@ def _compact(site: Site, role: str) -> None:
         raise PreflightError(
             f"gcp.compact: {site.type_of(role)} cannot be placed compactly",
             "set gcp.compact: false, or choose a machine type such as c2, n2 or a2",
+        )
+
+
+def _disk(site: Site, role: str) -> None:
+    disk_type, machine_type = site.settings.disk_type, site.type_of(role)
+    if disk_type.startswith("pd-") and machine_type.startswith(ONLY_HYPERDISK):
+        raise PreflightError(
+            f"gcp.disk_type: {machine_type} cannot have a disk of type {disk_type}",
+            "set gcp.disk_type: hyperdisk-balanced, or choose another machine type",
         )
 
 

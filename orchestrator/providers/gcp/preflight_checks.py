@@ -29,11 +29,15 @@ def require(site: Site) -> None:
 
 
 def _project(site: Site) -> None:
-    if site.google.find(f"projects/{site.project}") is None:
+    project = site.google.find(f"projects/{site.project}")
+    if project is None:
         raise PreflightError(
             f"gcp.project: there is no project {site.project!r}, or not for you",
             "`gcloud projects list` lists yours",
         )
+    if site.project.isdigit():  # Terraform builds the addresses of service accounts from the id
+        name = project["name"]
+        raise PreflightError(f"gcp.project: {site.project} is the number of {name}", f"set gcp.project: {name}")
 
 
 def _permissions(site: Site) -> None:

@@ -1,10 +1,12 @@
 """Check that the quotas of the project and its region allow the nodes; resources of this deployment use them too."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from orchestrator import progress
 from orchestrator.errors import PreflightError
 from orchestrator.providers.gcp.api.quotas import Quota, quotas
 from orchestrator.providers.gcp.cloud_objects import Site, family
@@ -25,7 +27,11 @@ PAGE = "https://console.cloud.google.com/iam-admin/quotas?project="
 def require(site: Site) -> None:
     """Raise PreflightError with every quota that is too small, and how many nodes fit."""
     limits = quotas(site.google, site.project, site.region)
-    require_enough(limits, needs(site, limits), site.config.nodes, partial(_refuse, site))
+    needed = needs(site, limits)
+    for metric in needed:
+        if metric.startswith("NVIDIA_") and metric not in limits:  # projects that never asked for such GPUs
+            progress.note(f"quota {metric} is not listed by Google: it may be 0: {PAGE}{site.project}")
+    require_enough(limits, needed, site.config.nodes, partial(_refuse, site))
 
 
 def _refuse(site: Site, metric: str, quota: Quota, need: Need, fewest: int) -> None:
@@ -102,8 +108,10 @@ def gpu_metric(accelerator: str | None, spot: bool, limits: Mapping[str, Quota])
     """
     if accelerator is None:
         return None
-    model = accelerator.removeprefix("nvidia-").removeprefix("tesla-").upper().replace("-", "_")
-    metric = f"NVIDIA_{model.replace('H100_80GB', 'H100')}_GPUS"
+    model = accelerator.removeprefix("nvidia-").removeprefix("tesla-")
+    if model != "a100-80gb":  # the only model whose quota has the memory in its name
+        model = re.sub(r"-[0-9]+gb$", "", model)
+    metric = f"NVIDIA_{model.upper().replace('-', '_')}_GPUS"
     return _spot(metric, f"PREEMPTIBLE_{metric}", spot, limits)
 
 

@@ -52,6 +52,21 @@ def test_refusal_is_an_error_with_googles_words_and_a_remedy(
     assert hint in caught.value.hint.replace("project's", "the")
 
 
+@pytest.mark.parametrize(
+    ("details", "project"),
+    [([], PROJECT), ([{"reason": "SERVICE_DISABLED", "metadata": {"consumer": "projects/1234"}}], "1234")],
+)
+def test_api_that_is_off_is_enabled_in_the_project_that_lacks_it(
+    cloud: StandIn, details: list[dict[str, Any]], project: str
+) -> None:
+    status, body = refusal(403, "not used before", "accessNotConfigured")
+    body["error"]["details"] = details
+    cloud.refused["zones"] = status, body
+    with pytest.raises(PreflightError, match="API is off") as caught:
+        Google().find(f"{HERE}/zones/{ZONE}")
+    assert caught.value.hint == f"`gcloud services enable compute.googleapis.com --project {project}`"
+
+
 def test_busy_service_is_retried(cloud: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "BACKOFF", 0.0)
     cloud.busy = 2

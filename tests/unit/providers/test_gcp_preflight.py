@@ -10,11 +10,13 @@ from orchestrator.config.sections import Gpu
 from orchestrator.errors import PreflightError
 from orchestrator.lifecycle import plan
 from orchestrator.providers import gcp
+from orchestrator.providers.gcp import quota_checks
 from orchestrator.providers.gcp.preflight_checks import NEEDED
 from orchestrator.state import Record
 from tests.stand_ins import google_stand_in
-from tests.stand_ins.google_stand_in_data import HERE, IMAGE, REGION, ZONE, refusal
+from tests.stand_ins.google_stand_in_data import HERE, IMAGE, PROJECT, REGION, ZONE, refusal
 from tests.stand_ins.google_stand_in_memory import StandIn
+from tests.unit.conftest import StandIn as Tool
 from tests.unit.providers.test_gcp import INSTANCES, config, deployed, marked, node, record
 
 PLACE, T4 = f"{HERE}/regions/{REGION}", "nvidia-tesla-t4"
@@ -97,6 +99,16 @@ def test_possible_cluster_has_no_findings(cloud: StandIn) -> None:
             "ask for 4 or fewer",
         ),
         ({"compact": True}, "gcp.compact: n1-standard-8 cannot be placed compactly", "gcp.compact: false"),
+        (
+            {"machine_type": "c4-standard-8"},
+            "gcp.disk_type: c4-standard-8 cannot have a disk of type pd-balanced",
+            "set gcp.disk_type: hyperdisk-balanced",
+        ),
+        (
+            {"head_machine_type": "n4-custom-4-8192", "disk_type": "pd-ssd"},
+            "gcp.disk_type: n4-custom-4-8192 cannot have a disk of type pd-ssd",
+            "set gcp.disk_type: hyperdisk-balanced",
+        ),
     ],
 )
 def test_unknown_names_are_refused_with_key_value_and_remedy(
@@ -188,6 +200,29 @@ def test_too_small_quota_is_refused_with_nodes_that_fit(
     assert "iam-admin/quotas?project=demo-project" in finding.hint
 
 
+@pytest.mark.parametrize(
+    ("gpu", "metric"),
+    [
+        ("nvidia-h100-80gb", "NVIDIA_H100_GPUS"),
+        ("nvidia-h100-mega-80gb", "NVIDIA_H100_MEGA_GPUS"),
+        ("nvidia-h200-141gb", "NVIDIA_H200_GPUS"),
+        ("nvidia-b200", "NVIDIA_B200_GPUS"),
+        ("nvidia-a100-80gb", "NVIDIA_A100_80GB_GPUS"),
+        ("nvidia-tesla-a100", "NVIDIA_A100_GPUS"),
+        ("nvidia-tesla-t4-vws", "NVIDIA_T4_VWS_GPUS"),
+    ],
+)
+def test_gpu_quota_has_googles_name(gpu: str, metric: str) -> None:
+    assert quota_checks.gpu_metric(gpu, False, {}) == metric
+
+
+def test_unlisted_gpu_quota_is_noted_because_it_may_be_zero(cloud: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
+    assert findings(accelerator=T4) == []
+    assert "is not listed" not in capsys.readouterr().err
+    assert findings(machine_type="g2-standard-8") == []
+    assert "quota NVIDIA_L4_GPUS is not listed by Google: it may be 0" in capsys.readouterr().err
+
+
 def test_quotas_of_the_project_count_too(cloud: StandIn) -> None:
     cloud.limit(HERE, NETWORKS=(5, 5), CPUS_ALL_REGIONS=(20, 8))
     assert [finding.message for finding in findings()] == [
@@ -250,13 +285,52 @@ def test_missing_permissions_are_named_if_they_can_be_tested(cloud: StandIn) -> 
     assert findings() == []
 
 
-def test_only_permissions_that_the_deploy_uses_are_required(cloud: StandIn) -> None:
+def test_only_permissions_that_the_deploy_uses_are_required(cloud: StandIn, stand_in: Tool) -> None:
+    stand_in("gcloud", "echo a-token")
     cloud.permissions = [permission for permission in NEEDED if permission != "compute.disks.create"]
     assert (
         "you lack permissions in demo-project: compute.addresses.create, compute.disks.create" in findings()[0].message
     )
     behind = findings(iap=True, compact=True, machine_type="g2-standard-8")[0].message
     assert behind.endswith("compute.disks.create, compute.resourcePolicies.create")
+
+
+def test_iap_without_an_account_of_gcloud_is_refused(cloud: StandIn, stand_in: Tool) -> None:
+    log = stand_in("gcloud", 'echo "$@" >> "$0.log"; exit 1').with_name("gcloud.log")
+    assert findings() == []
+    assert not log.exists()
+    [finding] = findings(iap=True)
+    assert finding.message.startswith("gcp.iap: gcloud has no account that can open tunnels")
+    assert "`gcloud auth login`" in finding.hint
+    assert log.read_text() == "auth print-access-token --quiet\n"
+
+
+def test_iap_needs_gcloud_on_the_path(cloud: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert [finding.message for finding in findings(iap=True)] == ["gcloud is not on the PATH"]
+
+
+@pytest.mark.parametrize(
+    "name", ["GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON"]
+)
+def test_variable_that_only_terraform_reads_is_refused(
+    cloud: StandIn, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "a-service-account-or-key")
+    [finding] = findings()
+    assert finding.message.startswith(f"{name} is set")
+    assert f"`unset {name}`" in finding.hint
+    monkeypatch.setenv(name, "")
+    assert findings() == []
+
+
+def test_number_of_a_project_is_refused_with_its_id(cloud: StandIn) -> None:
+    cloud.put("projects/123456", name=PROJECT)
+    [finding] = findings(project="123456")
+    assert (finding.message, finding.hint) == (
+        "gcp.project: 123456 is the number of demo-project",
+        "set gcp.project: demo-project",
+    )
 
 
 def test_forbidden_listing_is_reported_once(cloud: StandIn) -> None:

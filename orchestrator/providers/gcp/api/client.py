@@ -179,7 +179,11 @@ def _objection(argv: list[str], api: str, status: int, answer: Any) -> Orchestra
     message = error.get("message", "no reason given")
     reasons = {detail.get("reason") for detail in [*error.get("errors", []), *error.get("details", [])]}
     if reasons & {"accessNotConfigured", "SERVICE_DISABLED"}:
-        return PreflightError(f"Google's API is off: {message}", f"`gcloud services enable {api}.googleapis.com`")
+        # With a user's credentials, the API must be on in their quota project, which Google names as the consumer.
+        consumers = [detail.get("metadata", {}).get("consumer") for detail in error.get("details", [])]
+        project = path_of(next(filter(None, consumers), argv[1])).split("/")[1]
+        hint = f"`gcloud services enable {api}.googleapis.com --project {project}`"
+        return PreflightError(f"Google's API is off: {message}", hint)
     if status == 401:
         return PreflightError(f"Google does not take the credentials: {message}", credentials.LOGIN)
     if status == 403 and not reasons & {"rateLimitExceeded", "quotaExceeded"}:

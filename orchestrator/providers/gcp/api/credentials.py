@@ -21,6 +21,7 @@ else:
 
 SCOPES = ["https://www.googleapis.com/auth/cloud-platform"]
 PROJECT = ("GOOGLE_PROJECT", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT", "CLOUDSDK_CORE_PROJECT")
+OF_TERRAFORM = ("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT", "GOOGLE_CLOUD_KEYFILE_JSON", "GCLOUD_KEYFILE_JSON")
 LOGIN = "`gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS to a key file"
 
 
@@ -36,6 +37,16 @@ def find() -> "tuple[Credentials, str | None]":
     except Exception as error:  # google-auth does not validate key files: any exception is possible
         raise PreflightError(f"no usable Google credentials: {error}", LOGIN) from error
     return credentials, next((os.environ[name] for name in PROJECT if os.environ.get(name)), project)
+
+
+def require_one_identity() -> None:
+    """Raise PreflightError if a variable is set that only Terraform's provider reads: it would act as another user."""
+    for name in filter(os.environ.get, OF_TERRAFORM):
+        raise PreflightError(
+            f"{name} is set: Terraform would use other Google credentials than the other calls",
+            f"`unset {name}`, and set GOOGLE_APPLICATION_CREDENTIALS to a key file, or run "
+            "`gcloud auth application-default login --impersonate-service-account=ACCOUNT`",
+        )
 
 
 def _require_documents() -> None:
