@@ -36,7 +36,7 @@ Call = Callable[..., ProgramResult]
 
 def sudoers() -> str:
     """Return the sudoers rules that the role writes."""
-    tasks = yaml.safe_load((ROLE / "tasks" / "main.yml").read_text())
+    tasks = yaml.safe_load((ROLE / "tasks" / "install_programs.yml").read_text())
     return str(next(task[MODULE]["block"] for task in tasks if "sudoers" in task.get(MODULE, {}).get("path", "")))
 
 
