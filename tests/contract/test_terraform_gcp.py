@@ -143,7 +143,7 @@ def test_plan_gives_the_golden_cluster(root: Root, api: StandIn) -> None:
     assert output == json.loads(GOLDEN.read_text())
     cluster = clusters.read(output)
     assert (cluster.head, cluster.ssh_user, cluster.storage, cluster.trainer, cluster.slots) == (
-        "demo-head", "orchestrator", "nfs", "container", 5,
+        "demo-head", "orchestrator", "nfs", "container", 4,  # none on the head
     )  # fmt: skip
 
 

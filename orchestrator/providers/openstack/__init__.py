@@ -44,7 +44,7 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
     image, network, external = site.image(), site.network(), site.external()
     return {
         "cloud": site.cloud.entry,
-        **site.cloud.login,
+        **{key: site.cloud.login[key] for key in ("project", "region", "interface", "cacert")},
         "image": image.id if image else site.pinned,
         **{role: _machine(config, role, site.flavor(role)) for role in ("head", "worker")},
         **settings.model_dump(include={"volume_size", "volume_type", "floating_ip", "dns", "config_drive"}),
