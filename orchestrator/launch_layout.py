@@ -38,6 +38,7 @@ class Layout(NamedTuple):
         start_seconds: Time limit for all ranks to start.
         processes: Processes that the agent of each host starts; empty if the launcher starts its own agents.
         roles: Role of each rank in tf.distribute; empty if all are workers.
+        gpus: Number of GPUs of each host that its workers divide among them; None if every rank sees all.
     """
 
     slots: dict[str, int]
@@ -47,6 +48,7 @@ class Layout(NamedTuple):
     start_seconds: float
     processes: "dict[str, list[Process]]"
     roles: "Sequence[str]" = ()
+    gpus: "Mapping[str, int] | None" = None
 
     @property
     def has_leader(self) -> bool:
@@ -63,8 +65,9 @@ class Layout(NamedTuple):
         return [rank for rank in range(len(self.ranks)) if self.role(rank) == role]
 
     def local_rank(self, rank: int) -> int:
-        """Return the number of a rank on its host."""
-        return self.ranks[:rank].count(self.ranks[rank])
+        """Return the number of a rank on its host; workers come first, since others need no GPU."""
+        here = [other for other, host in enumerate(self.ranks) if host == self.ranks[rank]]
+        return sorted(here, key=lambda other: self.role(other) != WORKER).index(rank)
 
     def cross_ranks(self, rank: int) -> list[int]:
         """Return the ranks with the same number on their hosts, one per host."""

@@ -1,6 +1,7 @@
 """Parts that the programs of this directory share: network, checks, and a meter of speed, traffic and idleness.
 
-They train one network on the same images in the same order, so only the method differs between their outputs.
+They train one network on the same images in the same order, so only the method differs between their outputs. All of
+them compute on CPUs, also on nodes with GPUs: that keeps them short, and their traffic on the network between nodes.
 """
 
 import argparse

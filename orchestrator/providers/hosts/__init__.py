@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
-from orchestrator import state
+from orchestrator import gpu_compatibility, state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config, expanded, stored
 from orchestrator.docker import context
@@ -13,6 +13,7 @@ from orchestrator.errors import NodesFailed, PreflightError, gather
 from orchestrator.providers import Resource, trainer_image
 from orchestrator.providers.hosts import adoption, host_survey, preflight_checks, selection
 from orchestrator.providers.hosts.adoption import HostSet, OnLine
+from orchestrator.providers.hosts.host_survey import SurveyedHost
 from orchestrator.ssh import hostkeys
 from orchestrator.state import Record, StateDir
 
@@ -53,11 +54,27 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
 
 
 def gpu_and_image(config: Config, record: Record | None) -> tuple[str | None, str]:
-    """Return the GPUs and the system of the first host with GPUs. The preflight reports hosts without a survey."""
-    surveys = [host.survey for host in host_survey.last_survey(config) if host.survey]
+    """Return the GPUs and the system of the first host with GPUs. The preflight reports hosts without a survey.
+
+    Raises:
+        PreflightError: The configuration does not fit a model of GPU that a host has; it names the host.
+    """
+    surveyed = host_survey.last_survey(config)
+    models = {host.survey.gpu: host for host in reversed(surveyed) if host.survey and host.survey.gpus}
+    gather(*(partial(_require_gpu, host, config) for host in reversed(models.values())))
+    surveys = [host.survey for host in surveyed if host.survey]
     with_gpus = [survey for survey in surveys if survey.gpus]
     systems = {survey.system for survey in with_gpus or surveys}
     return with_gpus[0].gpu if with_gpus else None, systems.pop() if len(systems) == 1 else ""
+
+
+def _require_gpu(host: SurveyedHost, config: Config) -> None:
+    if host.survey:
+        system = gpu_compatibility.distribution(host.survey.system)
+        try:
+            gpu_compatibility.resolve(host.survey.gpu, config.gpu, system, config.framework)
+        except PreflightError as error:
+            raise PreflightError(f"hosts.addresses: {host.login}: {error.message}", error.hint) from error
 
 
 def prepare(record: Record, state_dir: StateDir) -> None:

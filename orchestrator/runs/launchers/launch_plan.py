@@ -21,6 +21,7 @@ class Plan:
         processes: Processes that the agent of each host starts; empty if the command starts the ranks itself.
         roles: Role of each rank in tf.distribute; empty if all are workers.
         slots: Slots in the launcher's own order of hosts; empty for the order of the hostfile.
+        divides_gpus: Whether the workers of a host divide its GPUs among them; else every rank sees all.
     """
 
     command: list[str]
@@ -28,6 +29,7 @@ class Plan:
     processes: dict[str, list[Process]] = field(default_factory=dict)
     roles: list[str] = field(default_factory=list)
     slots: Slots = field(default_factory=dict)
+    divides_gpus: bool = False
 
 
 def wrapper(run: Run) -> list[str]:

@@ -23,7 +23,7 @@ def _daemon(run: Run, slots: Slots, host: str, head: str) -> list[str]:
     dashboard = ["--dashboard-host", "127.0.0.1", "--dashboard-port", str(DASHBOARD_PORT)]
     join = ["--head", "--port", PORT, *dashboard] if host == head else ["--address", f"{head}:{PORT}"]
     return [
-        *("env", *_settings(run), "ray", "start", "--block", "--disable-usage-stats", *join),
+        *("ray", "start", "--block", "--disable-usage-stats", *join),
         *("--node-ip-address", host),
         *("--num-cpus", str(slots[host] * run.threads)),
         *(("--temp-dir", scratch(run.id)) if host == head else ()),
@@ -32,9 +32,4 @@ def _daemon(run: Run, slots: Slots, host: str, head: str) -> list[str]:
 
 def _driver(run: Run, slots: Slots, head: str) -> list[str]:
     joined = ["python", "-m", f"{SUPERVISION}.ray_nodes", str(len(slots)), str(run.start_seconds)]
-    return ["env", *_settings(run), f"RAY_ADDRESS={head}:{PORT}", *joined, *wrapper(run)]
-
-
-def _settings(run: Run) -> list[str]:
-    """Return variables for Ray's workers, which inherit them from the daemon."""
-    return [f"{library}_SOCKET_IFNAME={run.interface}" for library in ("GLOO", "NCCL", "TP")]
+    return ["env", f"RAY_ADDRESS={head}:{PORT}", *joined, *wrapper(run)]

@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module, util
 from pathlib import Path
 from typing import Any
@@ -85,13 +86,19 @@ def _measure_messages(clock: Clock) -> list[CheckMessage]:
 
 
 def _measure_message(size: int) -> CheckMessage:
-    send = framework.message(size // 4)
+    send = partial(_send, framework.message(size // 4), size)
     first = allreduce_max(_seconds(send))  # negotiates and allocates
     repeats, used = measurement_size.repeats(first), time.process_time()
     latency = allreduce_max(statistics.median(_seconds(send) for _ in range(repeats)))
     cpu = allreduce_max((time.process_time() - used) / repeats)
     moved = 2 * (hvd.size() - 1) / hvd.size() * size
     return CheckMessage(bytes=size, latency_seconds=latency, bus_bandwidth=moved / latency, cpu_seconds=cpu)
+
+
+def _send(allreduce: Callable[[], float], size: int) -> None:
+    """Send a message of ones; end the program if they do not add up to the number of ranks."""
+    if (total := allreduce()) != hvd.size():
+        sys.exit(f"rank {hvd.rank()}: the allreduce of {size:,} bytes of ones gave {total:g}, expected {hvd.size()}")
 
 
 def _seconds(work: Callable[[], None]) -> float:

@@ -6,12 +6,15 @@ them, so that an engine's own framework begins untouched.
 """
 
 import hashlib
+import os
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
+
+from orchestrator.trainer import gpu
 
 INITIAL, FINAL = "initial.npz", "weights.npz"
 LIMIT_SECONDS = 600.0  # for rank 0 to draw them, on a slow node
@@ -23,7 +26,8 @@ def initial(run_directory: Path, rank: int) -> Weights:
     path = run_directory / INITIAL
     if rank == 0 and not path.exists():
         program = [sys.executable, "-m", "orchestrator.trainer.engines.initial_weights", str(run_directory)]
-        subprocess.run(program, check=True)
+        # It would reserve memory of every GPU, which the ranks are about to use.
+        subprocess.run(program, check=True, env={**os.environ, gpu.VISIBLE: "-1"})
     deadline = time.monotonic() + LIMIT_SECONDS
     while not path.exists():
         if time.monotonic() > deadline:

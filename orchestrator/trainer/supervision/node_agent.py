@@ -18,7 +18,13 @@ from pathlib import Path
 
 from orchestrator import grace_periods, launch_layout
 from orchestrator.launch_layout import FIRST_PORT, Layout, Process
-from orchestrator.trainer.supervision import leftover_processes, rank_exit_codes, rank_record, user_variables
+from orchestrator.trainer.supervision import (
+    leftover_processes,
+    rank_environment,
+    rank_exit_codes,
+    rank_record,
+    user_variables,
+)
 from orchestrator.trainer.supervision.signals import Signals
 
 ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
@@ -36,10 +42,11 @@ class Agent:
 
     def start(self, environment: dict[str, str]) -> bool:
         """Start every process; return whether all could be started."""
-        users = user_variables.read(self.directory)  # a rank's wrapper reads them, Ray's daemon passes them on
+        # A rank's wrapper sets these itself, Ray's daemon passes them on to its workers.
+        inherited = {**rank_environment.interfaces(self.layout), **user_variables.read(self.directory)}
         for process in self.layout.processes.get(self.host, []):
             argv = [word.replace(launch_layout.PORT, environment[FIRST_PORT]) for word in process.argv]
-            variables = users if process.rank is None else {"RANK": str(process.rank)}
+            variables = inherited if process.rank is None else {"RANK": str(process.rank)}
             try:
                 self.running[self._started(process, argv, {**environment, **variables})] = process
             except OSError as error:

@@ -6,15 +6,18 @@ distributed training (``TF_CONFIG``).
 """
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 
-from orchestrator.launch_layout import FIRST_PORT, Layout
+from orchestrator.launch_layout import FIRST_PORT, WORKER, Layout
 
 OPEN_MPI = "OMPI_COMM_WORLD_RANK"
 RANK_VARIABLES = ("HOROVOD_RANK", OPEN_MPI, "RANK")  # horovodrun, mpirun, torchrun and the node agent
 DEFAULT_PORT = "29500"  # PyTorch's own, for ranks without a supervisor
 RENDEZVOUS_PORT = "ORCHESTRATOR_RENDEZVOUS_PORT"  # of the server at which Horovod's ranks meet over Gloo
 RENDEZVOUS_HOST = "ORCHESTRATOR_RENDEZVOUS_HOST"
+NCCL_INTERFACE = "NCCL_SOCKET_IFNAME"
+VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 
 
 def variable(environment: Mapping[str, str]) -> str:
@@ -26,14 +29,41 @@ def complete(layout: Layout, environment: Mapping[str, str]) -> dict[str, str]:
     """Add to a launcher's ``environment`` of a rank what the launcher did not set."""
     rank = int(environment[variable(environment)])
     port = int(environment.get(FIRST_PORT, DEFAULT_PORT))
-    added = {**_pytorch(layout, rank, port), **_tensorflow(layout, rank, port), **_horovod(layout, rank, environment)}
-    return {**added, **environment}
+    added = {
+        **interfaces(layout),
+        **_pytorch(layout, rank, port),
+        **_tensorflow(layout, rank, port),
+        **_horovod(layout, rank, environment),
+        **_gpu(layout, rank),
+    }
+    prefix = (NCCL_INTERFACE, layout.interface)  # horovodrun's
+    return {**added, **dict(item for item in environment.items() if item != prefix)}
+
+
+def interfaces(layout: Layout) -> dict[str, str]:
+    """Return the interface between the hosts for each library; NCCL takes a name without "=" for a prefix."""
+    interface = layout.interface
+    return {"GLOO_SOCKET_IFNAME": interface, NCCL_INTERFACE: f"={interface}", "TP_SOCKET_IFNAME": interface}
+
+
+def _gpu(layout: Layout, rank: int) -> dict[str, str]:
+    """Let each of several workers of a host see one of its GPUs, and other roles none.
+
+    If every host has one worker, it sees all GPUs: MirroredStrategy divides them itself.
+    """
+    if not layout.gpus:
+        return {}
+    if layout.role(rank) != WORKER:
+        return {VISIBLE_GPUS: "-1"}
+    workers = Counter(layout.ranks[worker] for worker in layout.with_role(WORKER))
+    if max(workers.values()) == 1:
+        return {}
+    return {VISIBLE_GPUS: str(layout.local_rank(rank) % layout.gpus[layout.ranks[rank]])}
 
 
 def _pytorch(layout: Layout, rank: int, port: int) -> dict[str, str]:
     host = layout.ranks[rank]
     node = list(layout.slots).index(host)
-    interface = layout.interface
     return {
         "RANK": str(rank),
         "WORLD_SIZE": str(len(layout.ranks)),
@@ -43,9 +73,6 @@ def _pytorch(layout: Layout, rank: int, port: int) -> dict[str, str]:
         "GROUP_RANK": str(node),
         "MASTER_ADDR": layout.ranks[0],
         "MASTER_PORT": str(port),
-        "GLOO_SOCKET_IFNAME": interface,
-        "NCCL_SOCKET_IFNAME": interface,
-        "TP_SOCKET_IFNAME": interface,
         "OMP_NUM_THREADS": str(layout.threads),
     }
 

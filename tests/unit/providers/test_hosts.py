@@ -284,3 +284,18 @@ def test_any_machine_can_be_surveyed(stand_in: StandIn, monkeypatch: pytest.Monk
 def test_scripts_are_posix_shell(script: str) -> None:
     for shell in filter(None, (shutil.which(name) for name in ("dash", "bash"))):
         subprocess.run([shell, "-n", Path(hosts.__file__).with_name(script)], check=True)
+
+
+def test_gpus_of_every_host_must_fit_the_framework(answer: Say) -> None:
+    answer("10.0.0.10", "gpu NVIDIA A100-SXM4-40GB", gpus=1)
+    answer("10.0.0.11", "gpu NVIDIA GeForce RTX 5090", gpus=1)
+    answer("10.0.0.12", "gpu NVIDIA GeForce RTX 5090", gpus=1)
+    addresses = ("10.0.0.10", "10.0.0.11", "guest@10.0.0.12")
+    with pytest.raises(PreflightError) as caught:
+        hosts.gpu_and_image(config(*addresses), None)
+    assert caught.value.message.startswith("hosts.addresses: 10.0.0.11: gpu: NVIDIA GeForce RTX 5090 (blackwell): ")
+    assert "`gpu.driver: none`" in caught.value.hint
+    assert len(caught.value.findings) == 1
+    expected = ("NVIDIA A100-SXM4-40GB", "debian 12")
+    for fitting in ({"framework": "pytorch"}, {"gpu": {"driver": "none"}}):
+        assert hosts.gpu_and_image(config(*addresses, **fitting), None) == expected

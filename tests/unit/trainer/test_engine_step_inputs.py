@@ -1,5 +1,7 @@
 """Inputs of engines: the samples and learning rates of `train`, and files of weights."""
 
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -99,3 +101,14 @@ def test_missing_weights_end_the_program(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(weight_files, "LIMIT_SECONDS", 0.1)
     with pytest.raises(SystemExit, match="rank 1: rank 0 wrote no"):
         weight_files.initial(tmp_path, 1)
+
+
+def test_initial_weights_are_drawn_without_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "python"
+    program.write_text(f'#!/bin/sh\necho "$CUDA_VISIBLE_DEVICES $KEPT" > {tmp_path}/seen\n: > "$3/initial.npz"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(np, "load", lambda path: nullcontext({}))
+    monkeypatch.setenv("KEPT", "too")
+    assert weight_files.initial(tmp_path, 0) == {}
+    assert (tmp_path / "seen").read_text() == "-1 too\n"

@@ -31,3 +31,12 @@ def test_a_user_may_hide_the_gpus(device: Path, monkeypatch: pytest.MonkeyPatch)
     device.touch()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert gpu.index(0, 0, "TensorFlow") is None
+
+
+def test_a_rank_with_a_gpu_of_its_own_must_find_it(device: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    device.touch()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert gpu.index(0, 0, "TensorFlow") is None
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    with pytest.raises(SystemExit, match="TensorFlow finds no GPU"):
+        gpu.index(1, 0, "TensorFlow")

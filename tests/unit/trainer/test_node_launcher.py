@@ -60,3 +60,17 @@ def test_ssh_ends_with_a_launcher_that_is_killed(start: Start, stand_in: StandIn
     launcher.kill()
     launcher.wait()
     assert waiting.ends(ssh)
+
+
+def test_programs_without_a_rank_get_the_interface_unless_the_user_sets_it(
+    start: Start, stand_in: StandIn, tmp_path: Path
+) -> None:
+    stand_in("ssh", SSH)
+    run_directory = supervised_run.directory(tmp_path)
+    (run_directory / "environment.json").write_text('{"NCCL_SOCKET_IFNAME": "ib0"}')
+    shown = ["/bin/sh", "-c", 'echo "$GLOO_SOCKET_IFNAME $NCCL_SOCKET_IFNAME $TP_SOCKET_IFNAME"']
+    layout = Layout({"127.0.0.1": 1}, ["127.0.0.1"], "lo", 1, math.inf, {HOST: [Process(shown)]})
+    (run_directory / "launch.json").write_text(layout.text())
+    process = supervised_run.supervise(start, run_directory, "-c", LAUNCH, str(run_directory))
+    process.wait()
+    assert "lo ib0 lo\n" in (run_directory / "log").read_text()

@@ -25,7 +25,7 @@ def test_pytorch_finds_its_rank_and_its_interface() -> None:
         "MASTER_ADDR": "10.0.0.1",
         "MASTER_PORT": "20100",
         "GLOO_SOCKET_IFNAME": "eth0",
-        "NCCL_SOCKET_IFNAME": "eth0",
+        "NCCL_SOCKET_IFNAME": "=eth0",
         "TP_SOCKET_IFNAME": "eth0",
         "OMP_NUM_THREADS": "3",
     }
@@ -85,3 +85,42 @@ def test_variables_of_the_launcher_are_kept() -> None:
     torchruns = {"RANK": "0", "MASTER_ADDR": "node-7", "MASTER_PORT": "41234", "OMP_NUM_THREADS": "8"}
     environment = rank_environment.complete(LAYOUT, {**torchruns, **PORTS})
     assert {name: environment[name] for name in torchruns} == torchruns
+
+
+def gpus_of_ranks(layout: Layout, **environment: str) -> list[str | None]:
+    """Return the GPUs that each rank may see; None for all."""
+    ranks = range(len(layout.ranks))
+    environments = (rank_environment.complete(layout, {"RANK": str(rank), **PORTS, **environment}) for rank in ranks)
+    return [environment.get("CUDA_VISIBLE_DEVICES") for environment in environments]
+
+
+def test_workers_of_a_host_divide_its_gpus() -> None:
+    assert gpus_of_ranks(LAYOUT._replace(gpus={"10.0.0.1": 2, "10.0.0.2": 4})) == ["0", "1", "0"]
+    assert gpus_of_ranks(LAYOUT._replace(gpus={"10.0.0.1": 1, "10.0.0.2": 1})) == ["0", "0", "0"]
+    assert gpus_of_ranks(LAYOUT) == [None, None, None]
+    assert gpus_of_ranks(LAYOUT._replace(gpus={"10.0.0.1": 2, "10.0.0.2": 2}), CUDA_VISIBLE_DEVICES="1") == [
+        "1",
+        "1",
+        "1",
+    ]
+
+
+def test_only_worker_of_each_host_sees_all_gpus() -> None:
+    layout = Layout({"a": 1, "b": 1}, ["a", "b"], "lo", 1, math.inf, {}, (), {"a": 4, "b": 4})
+    assert gpus_of_ranks(layout) == [None, None]
+
+
+def test_chief_and_parameter_servers_take_no_gpu() -> None:
+    roles = ["chief", *["worker"] * 4, "ps", "ps"]
+    hosts = ["a", "a", "a", "b", "b", "b", "a"]
+    layout = Layout({"a": 2, "b": 2}, hosts, "lo", 1, math.inf, {}, roles, {"a": 2, "b": 2})
+    assert gpus_of_ranks(layout) == ["-1", "0", "1", "0", "1", "-1", "-1"]
+    assert gpus_of_ranks(layout._replace(gpus=None)) == [None] * 7
+    environments = [rank_environment.complete(layout, {"RANK": str(rank), **PORTS}) for rank in range(7)]
+    assert [environment["LOCAL_RANK"] for environment in environments] == ["2", "0", "1", "0", "1", "2", "3"]
+
+
+def test_interface_of_horovodrun_is_no_prefix_for_nccl() -> None:
+    for value, expected in (("eth0", "=eth0"), ("ib0", "ib0")):
+        environment = rank_environment.complete(LAYOUT, {"HOROVOD_RANK": "1", "NCCL_SOCKET_IFNAME": value, **PORTS})
+        assert environment["NCCL_SOCKET_IFNAME"] == expected

@@ -1,0 +1,61 @@
+"""Messages of `check`, with stand-ins for the frameworks. With the frameworks: tests/trainer, in the image."""
+
+import importlib
+import sys
+from types import ModuleType
+from typing import Any
+from unittest.mock import MagicMock
+
+import numpy as np
+import pytest
+
+
+class Sums:
+    """Tensor on a GPU, of which only elements are copied."""
+
+    def __init__(self, numbers: Any) -> None:
+        self.numbers = numbers
+
+    def __getitem__(self, number: int) -> Any:
+        return self.numbers[number]
+
+
+@pytest.fixture
+def horovod() -> MagicMock:
+    """Return Horovod on two ranks that sums as it should."""
+    hvd = MagicMock(Sum="sum", Max="max", rank=lambda: 1, size=lambda: 2)
+
+    def allreduce(numbers: Any, op: str, name: str) -> Any:
+        return Sums(2 * numbers if op == "sum" else numbers)
+
+    hvd.allreduce = allreduce
+    return hvd
+
+
+def measurements(monkeypatch: pytest.MonkeyPatch, horovod: MagicMock, framework: str) -> ModuleType:
+    """Import the measurements of a framework."""
+    short = {"tensorflow": "tensorflow", "pytorch": "torch"}[framework]
+    stand_in = MagicMock(ones=np.ones, zeros=np.zeros, function=lambda **_: lambda function: function)
+    package = MagicMock(**{short: horovod})
+    for name, replaced in {short: stand_in, "horovod": package, f"horovod.{short}": horovod}.items():
+        monkeypatch.setitem(sys.modules, name, replaced)
+    name = f"orchestrator.trainer.check.{framework}_measurements"
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    return importlib.import_module(name)
+
+
+@pytest.mark.parametrize("framework", ["tensorflow", "pytorch"])
+def test_message_of_ones_returns_one_sum(monkeypatch: pytest.MonkeyPatch, horovod: MagicMock, framework: str) -> None:
+    assert measurements(monkeypatch, horovod, framework).message(16)() == 2.0
+
+
+def test_wrong_sum_of_a_message_ends_the_check(monkeypatch: pytest.MonkeyPatch, horovod: MagicMock) -> None:
+    framework = measurements(monkeypatch, horovod, "pytorch")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.delitem(sys.modules, "orchestrator.trainer.check.__main__", raising=False)
+    check = importlib.import_module("orchestrator.trainer.check.__main__")
+    monkeypatch.setattr(framework, "allreduce", lambda value, op, name: value)
+    assert check._measure_message(64).bytes == 64
+    horovod.allreduce = lambda numbers, op, name: numbers
+    with pytest.raises(SystemExit, match="rank 1: the allreduce of 1,024 bytes of ones gave 1, expected 2"):
+        check._measure_message(1024)
