@@ -1,5 +1,6 @@
 """Slow starts: reports of the ranks that have not started."""
 
+import re
 import socket
 from pathlib import Path
 
@@ -53,5 +54,10 @@ def test_slow_start_is_reported_and_a_late_one_fails(start: Process, run_directo
     status = supervised_run.status(run_directory)
     assert status.failure
     assert (status.failure.reason, status.failure.host) == ("start", socket.gethostname())
-    assert "2 of 3 ranks have started after 2 s; not yet: rank 1 on 127.0.0.2" in status.failure.lines[0]
-    assert "2 of 3 ranks have started after 1 s" in (run_directory / "log").read_text()
+    after = r"2 of 3 ranks have started after (\d+) s; not yet: rank 1 on 127\.0\.0\.2"  # later on a busy machine
+    late = re.search(after, status.failure.lines[0])
+    assert late
+    assert int(late[1]) >= 2
+    reported = re.search(after, (run_directory / "log").read_text())
+    assert reported
+    assert 1 <= int(reported[1]) <= int(late[1])
