@@ -5,10 +5,13 @@ import shutil
 import subprocess
 import tempfile
 import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.e2e.command import docker
+from tests.e2e.command import Cli, docker
+from tests.e2e.existing_machines import ExistingMachines, ssh_user
 
 DEBIAN, UBUNTU = "http://deb.debian.org/debian", "http://archive.ubuntu.com/ubuntu"
 # Debian's keyring package has only Debian's keys; this package has Ubuntu's.
@@ -31,6 +34,10 @@ echo "$AUTHORIZED_KEY" > ~lab/.ssh/authorized_keys && chown lab: ~lab/.ssh/autho
 exec env --ignore-environment SYSTEMD_PROC_CMDLINE=SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1 /sbin/init
 """
 
+# Docker Engine needs these privileges; since version 29 it keeps images in containerd.
+WITH_DOCKER = ("--cap-add", "NET_ADMIN", "--security-opt", "seccomp=unconfined", "--security-opt",
+               "systempaths=unconfined", "--volume", "/var/lib/docker", "--volume", "/var/lib/containerd")  # fmt: skip
+
 
 class Release(NamedTuple):
     """A release as /etc/os-release names it, and its package suite."""
@@ -50,6 +57,39 @@ RELEASES = (
     Release("ubuntu 22.04", "jammy", UBUNTU),
     Release("debian 12", "bookworm", DEBIAN),
 )
+
+
+def machine_name(owner: str, release: Release) -> str:
+    return f"{owner}-{release.suite}"
+
+
+@contextmanager
+def user_of_machines(owner: str, releases: Sequence[Release], directory: Path) -> Iterator[Cli]:
+    """Give a user one fresh machine of each release, on which a deploy installs everything.
+
+    Args:
+        owner: Prefix of the machines' names.
+        releases: Their releases.
+        directory: Where the user keeps key and configuration.
+
+    Yields:
+        The user's command.
+    """
+    key, existing = directory / "id_ed25519", ExistingMachines(owner)
+    try:
+        existing.prepare()
+        for release in releases:
+            make(release)
+        options = (key, WITH_DOCKER, ("sh", "-c", START))
+        addresses = [f"lab@{existing.start(machine_name(owner, each), each.image, *options)}" for each in releases]
+        cli = ssh_user(directory, key)
+        (cli.state / "cluster.yaml").write_text(
+            f"provider: hosts\njupyter: true\nhosts:\n  addresses: [{', '.join(addresses)}]\n  identity: {key}\n"
+            "  storage: mounted\n  trainer: container\nmonitoring:\n  grafana: 'off'\n"
+        )
+        yield cli
+    finally:
+        existing.remove()
 
 
 def make(release: Release) -> None:

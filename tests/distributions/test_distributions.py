@@ -8,44 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from tests.distributions.machines import RELEASES, START, Release, make
+from tests.distributions.machines import RELEASES, Release, machine_name, user_of_machines
 from tests.e2e.command import Cli, docker
-from tests.e2e.existing_machines import ExistingMachines, ssh_user
 
 OWNER = "e2e-distributions"
 CLUSTER = "e2e-mixed"
 MNIST = str(Path(__file__).parents[1] / "data" / "mnist")
-# Docker Engine needs these privileges; since version 29 it keeps images in containerd.
-WITH_DOCKER = ("--cap-add", "NET_ADMIN", "--security-opt", "seccomp=unconfined", "--security-opt",
-               "systempaths=unconfined", "--volume", "/var/lib/docker", "--volume", "/var/lib/containerd")  # fmt: skip
 EVERYWHERE = ("docker", "trainer", "trainer-exporter", "prometheus-node-exporter")
 ON_THE_HEAD = ("prometheus", "prometheus-alertmanager", "notebook")
 NODES = [f"{CLUSTER}-head", *(f"{CLUSTER}-worker-{number}" for number in range(len(RELEASES) - 1))]
 
 
-def name_of(release: Release) -> str:
-    return f"{OWNER}-{release.suite}"
-
-
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
     """Return the command of a user with one fresh machine of each release."""
-    home, existing = tmp_path_factory.mktemp("mixed"), ExistingMachines(OWNER)
-    key = home / "id_ed25519"
-    try:
-        existing.prepare()
-        for release in RELEASES:
-            make(release)
-        words = [(name_of(release), release.image, key, WITH_DOCKER, ("sh", "-c", START)) for release in RELEASES]
-        addresses = ", ".join(f"lab@{existing.start(*word)}" for word in words)
-        cli = ssh_user(home, key)
-        (cli.state / "cluster.yaml").write_text(
-            f"provider: hosts\njupyter: true\nhosts:\n  addresses: [{addresses}]\n  identity: {key}\n"
-            "  storage: mounted\n  trainer: container\nmonitoring:\n  grafana: 'off'\n"
-        )
+    with user_of_machines(OWNER, RELEASES, tmp_path_factory.mktemp("mixed")) as cli:
         yield cli
-    finally:
-        existing.remove()
+
+
+def name_of(release: Release) -> str:
+    return machine_name(OWNER, release)
 
 
 def test_each_machine_has_its_release(user: Cli) -> None:

@@ -13,8 +13,7 @@ import pytest
 
 from orchestrator.ssh import key_pair
 from orchestrator.terraform import program
-from tests.distributions.machines import RELEASES, START, Release, make
-from tests.distributions.test_distributions import WITH_DOCKER
+from tests.distributions.machines import RELEASES, START, WITH_DOCKER, Release, make
 from tests.e2e.command import docker
 from tests.e2e.existing_machines import ExistingMachines
 
