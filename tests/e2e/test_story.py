@@ -273,7 +273,8 @@ def test_rank_that_raises_is_named_with_node_and_last_lines(cli: Cli) -> None:
     for controller in ("gloo", "mpi"):
         script = str(SCRIPTS / "raises_on_rank_1.py")
         message = cli("run", "--controller", controller, "--", "python", script, code=1).stderr
-        assert f"rank 1 on {WORKER} ended with exit code 1" in message
+        # The other rank fails too. If it ends first, which happens on a busy machine, the launcher ends rank 1.
+        assert re.search(f"rank 1 on {WORKER} (ended with exit code 1|raised an error)", message)
         assert "ValueError: the moon is in the wrong house" in message
         assert [cli.processes(node) for node in (HEAD, WORKER)] == [[], []]
 
