@@ -14,7 +14,7 @@ from orchestrator.monitoring import connection, series
 from orchestrator.reproduction import citation, exported_run, redaction, run_archive
 from orchestrator.runs import check, checksums, control, datasets, source_archive, store
 from orchestrator.runs.resume_from_checkpoint import WITHOUT_CHECKPOINTS
-from orchestrator.runs.run_record import Run
+from orchestrator.runs.run_record import SCRIPT, Run
 from orchestrator.schema import TrainConfig, bounded_files
 from orchestrator.schema.bounded_files import Unreadable
 from orchestrator.state import Record, StateDir
@@ -50,7 +50,7 @@ def gather(state_dir: StateDir, record: Record | None, run: Run, authors: Sequen
     """
     directory = state_dir.runs / run.id
     kind = run.kind.partition("-")[0]
-    if kind in WITHOUT_CHECKPOINTS and kind != "script":
+    if kind in WITHOUT_CHECKPOINTS and kind != SCRIPT:
         raise ConfigError([f"run {run.id} is a {kind}: only what `train` and `run` started can be exported"])
     if not store.is_collected(state_dir, run):
         stop = command(f"stop {run.id}", state_dir.name)
@@ -59,7 +59,7 @@ def gather(state_dir: StateDir, record: Record | None, run: Run, authors: Sequen
     files |= {checksums.FILE: sums} if (sums := _data(state_dir, record, run)) else {}
     files |= {check.MEASURED: measured} if (measured := _checked(state_dir, run)) else {}
     code, executable = _code(directory / source_archive.FILE)
-    if run.kind == "script" and not code:
+    if run.kind == SCRIPT and not code:
         progress.note(f"{run.id}: its code was not kept, so it cannot be repeated from the archive")
     run_of_files = exported_run.load(directory)
     files |= {"README.txt": citation.readme(run_of_files).encode()}
@@ -70,7 +70,7 @@ def gather(state_dir: StateDir, record: Record | None, run: Run, authors: Sequen
 
 def fetch_series(state_dir: StateDir, record: Record, cluster: Cluster, run: Run) -> None:
     """Fetch the series of a training run from Prometheus, if it has them and they are not here; an error is a note."""
-    if series.directory(state_dir, run).exists() or not connection.is_enabled(record) or run.kind == "script":
+    if series.directory(state_dir, run).exists() or not connection.is_enabled(record) or run.kind == SCRIPT:
         return
     with (
         progress.log_errors(f"series of {run.id} could not be fetched"),
@@ -128,7 +128,7 @@ def _data(state_dir: StateDir, record: Record | None, run: Run) -> bytes | None:
     sums_file = directory / checksums.FILE
     if sums_file.is_file():
         return bounded_files.read_bytes(sums_file, checksums.MOST)
-    config = bounded_files.read_model(directory / "config.json", TrainConfig) if run.kind != "script" else None
+    config = bounded_files.read_model(directory / "config.json", TrainConfig) if run.kind != SCRIPT else None
     if config is None or config.data is None:
         return None
     with progress.step("Computing checksums of the data") as step:

@@ -21,13 +21,13 @@ def newest(index: Checkpoints, old: Run, np: int, cluster: str) -> CheckpointEnt
     Raises:
         StateError: There is none.
     """
-    newest = index.entries[-1]
-    if newest.world == np:
-        return newest
+    last = index.entries[-1]
+    if last.world == np:
+        return last
     whole = [checkpoint for checkpoint in index.entries if checkpoint.whole]
     if not whole:
-        again = command(f"train --resume {old.id} --np {newest.world}", cluster)
-        what = f"run {old.id} stopped within its first epoch, which only {newest.world} ranks can continue, not {np}"
+        again = command(f"train --resume {old.id} --np {last.world}", cluster)
+        what = f"run {old.id} stopped within its first epoch, which only {last.world} ranks can continue, not {np}"
         raise StateError(what, f"{again}, on as many slots")
     was = f"{np} ranks instead of {whole[-1].world}"
     progress.note(

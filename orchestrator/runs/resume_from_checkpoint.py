@@ -9,14 +9,14 @@ from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.runs import choose_checkpoint, collected_files, control
 from orchestrator.runs.datasets import FoundDataset
-from orchestrator.runs.run_record import QUEUE, Run
+from orchestrator.runs.run_record import QUEUE, SCRIPT, Run
 from orchestrator.schema import CheckpointEntry, Checkpoints, TrainConfig, top1_of
 from orchestrator.ssh import Session, parsed
 from orchestrator.state import StateDir
 
 # Kinds of runs without checkpoints, and the command that starts each of them.
 WITHOUT_CHECKPOINTS = {
-    "script": "run",
+    SCRIPT: "run",
     "check": "check",
     "prepare": "data prepare",
     "stage": "data stage",

@@ -10,6 +10,7 @@ from orchestrator.schema.file_model import Time
 START_SECONDS, START_SECONDS_EACH = 120, 4  # for every rank to report; shared hosts need longer
 UNIT = "orchestrator-"  # then the run's id
 QUEUE = "queue"  # kind of run that starts other runs
+SCRIPT = "script"  # kind of the runs of users' scripts
 ENVIRONMENT = "environment.json"  # in the run's directory; trainer.supervision.user_variables reads it
 
 

@@ -52,6 +52,14 @@ class Epoch(Trained):
     test_seconds: float
     weights_sha256: str
 
+    def line(self, epochs: int) -> str:
+        """Return the line that a run of ``epochs`` prints at the end of this one."""
+        speed = f"  {self.images_per_second:.0f} images/s" if self.images_per_second else ""
+        return (
+            f"epoch {self.epoch}/{epochs}  loss {self.train.loss:.3f}  top-1 {self.train.top1:.1%}"
+            f"  test loss {self.test.loss:.3f}  test top-1 {self.test.top1:.1%}{speed}  {self.seconds:.1f} s"
+        )
+
 
 class Unfinished(File):
     """Split of the steps of an epoch that was not evaluated. The lists hold rank r's means, as in :class:`Trained`."""

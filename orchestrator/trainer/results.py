@@ -107,12 +107,7 @@ class Writer:
 
     def add(self, epoch: Epoch, damaged: list[str]) -> None:
         self._update({"epochs": [*self.results.epochs, epoch]}, damaged)
-        speed = f"  {epoch.images_per_second:.0f} images/s" if epoch.images_per_second else ""
-        say(
-            f"epoch {epoch.epoch}/{self.trainer.epochs}  loss {epoch.train.loss:.3f}"
-            f"  top-1 {epoch.train.top1:.1%}  test loss {epoch.test.loss:.3f}  test top-1 {epoch.test.top1:.1%}"
-            f"{speed}  {epoch.seconds:.1f} s"
-        )
+        say(epoch.line(self.trainer.epochs))
 
     def end(self, why: str, damaged: list[str], unfinished: "Unfinished | None") -> None:
         """Write the end of the run and print what was skipped and what limited the speed.

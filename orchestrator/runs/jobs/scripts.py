@@ -7,7 +7,7 @@ from orchestrator.runs import control, package_overlays, packages, source_archiv
 from orchestrator.runs.jobs import trainer
 from orchestrator.runs.launchers import choice
 from orchestrator.runs.requirements import Requirements
-from orchestrator.runs.run_record import Run
+from orchestrator.runs.run_record import SCRIPT, Run
 from orchestrator.runs.script import Source
 from orchestrator.runs.user_variables import UserEnvironment
 from orchestrator.state import StateDir
@@ -49,7 +49,7 @@ def start(
         choice.require_package(options.launcher, stored(state.deployed(state_dir)[0].config))
     overlay = packages.provide(state_dir, cluster, digest, options, requirements) if requirements else None
     nodes = control.check_nodes(state_dir, cluster, digest, options)
-    run = trainer.plan(state_dir, cluster, digest, options, "script", nodes)
+    run = trainer.plan(state_dir, cluster, digest, options, SCRIPT, nodes)
     changes = {"command": source.command, "workdir": f"{run.directory}/{DIRECTORY}", "packages": overlay}
     run, copy = run.model_copy(update=changes), source_archive.packed(source)
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:

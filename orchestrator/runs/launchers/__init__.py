@@ -8,7 +8,7 @@ from orchestrator import launch_layout, progress
 from orchestrator.cluster import Cluster, ranks_by_host
 from orchestrator.runs.launchers import horovod, hostfile, mpirun, plain, ray, tensorflow, torchrun
 from orchestrator.runs.launchers.launch_plan import Plan, Slots
-from orchestrator.runs.run_record import Run
+from orchestrator.runs.run_record import SCRIPT, Run
 
 LAUNCHERS: dict[str, Callable[[Run, Slots], Plan]] = {
     "horovod": horovod.plan,
@@ -18,7 +18,6 @@ LAUNCHERS: dict[str, Callable[[Run, Slots], Plan]] = {
     "tensorflow": tensorflow.plan,
     "plain": plain.plan,
 }
-SCRIPT = "script"  # kind of the runs of users' scripts
 
 
 def files(cluster: Cluster, run: Run) -> dict[str, str]:

@@ -129,12 +129,7 @@ class Report:
             **(split if self.engine.splits_time and self.times else {}),
         )
         self._write({"epochs": [*self.results.epochs, epoch]})
-        speed = f"  {epoch.images_per_second:.0f} images/s" if epoch.images_per_second else ""
-        self._say(
-            f"epoch {self.epoch}/{self._epochs}  loss {epoch.train.loss:.3f}  top-1 {epoch.train.top1:.1%}"
-            f"  test loss {epoch.test.loss:.3f}  test top-1 {epoch.test.top1:.1%}"
-            f"{speed}  {epoch.seconds:.1f} s"
-        )
+        self._say(epoch.line(self._epochs))
 
     def end(self) -> None:
         """Write why the run ended, and the weights."""
