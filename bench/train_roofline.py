@@ -16,7 +16,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from orchestrator.trainer import models
+from orchestrator.trainer.models import registry
+from orchestrator.trainer.models.batch_normalization import FusedBatchNormalization
 from orchestrator.trainer.models.convolution import KERNEL, Convolution2D, Geometry
 
 TIMES = 8  # of each operation; the least time counts, which excludes other load
@@ -71,7 +72,7 @@ def bandwidth() -> float:
 def rest(model: keras.Model, batch: int, dtype: str) -> int:
     """Return the bytes that everything but convolutions must at least move in a step."""
     size = tf.as_dtype(dtype).size
-    layers = [layer for layer in model.layers if isinstance(layer, models.FusedBatchNormalization)]
+    layers = [layer for layer in model.layers if isinstance(layer, FusedBatchNormalization)]
     passes = [NORMALISED_PASSES + ADDED_PASSES * isinstance(layer.input, list) for layer in layers]
     outputs = [batch * math.prod(layer.output.shape[1:]) for layer in layers]
     activations = sum(count * numbers for count, numbers in zip(passes, outputs, strict=True))
@@ -82,7 +83,7 @@ def rest(model: keras.Model, batch: int, dtype: str) -> int:
 def main(name: str, pixels: int, batch: int, precision: str, threads: int) -> dict[str, Any]:
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    model = models.build(name, pixels, CHANNELS, CLASSES, 1)
+    model = registry.build(name, pixels, CHANNELS, CLASSES, 1)
     rows = [
         {**geometry._asdict(), "count": count, "gflop": 2e-9 * batch * geometry.operations,
          "ms": implementations(geometry, batch, precision)}

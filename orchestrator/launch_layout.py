@@ -14,6 +14,7 @@ SEARCH_PATH = "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin"  # of program
 FIRST_PORT = "ORCHESTRATOR_PORT"  # variable with the first port of the run: rank 0's, then one per rank
 PORT = "{port}"  # in arguments of processes: replaced by the first port, which the head chooses
 WORKER, CHIEF, PARAMETER_SERVER = "worker", "chief", "ps"  # roles of tf.distribute
+VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"  # CUDA's variable; a user may hide GPUs by it
 
 
 class Process(NamedTuple):

@@ -69,7 +69,7 @@ if ! docker info > /dev/null 2>&1; then
 fi
 
 # The base image is pulled from a registry, or built with mmdebstrap if no registry answers.
-base=$(sed -n 's/^DEBIAN_12 = "\(.*\)"$/\1/p' "$here/../orchestrator/config/providers.py")
+base=$(sed -n 's/^DEBIAN_12 = "\(.*\)"$/\1/p' "$here/../orchestrator/config/provider_sections.py")
 if ! command -v mmdebstrap > /dev/null && ! "$here/with-docker.sh" docker image inspect "$base" > /dev/null 2>&1 &&
   ! "$here/with-docker.sh" docker pull --quiet "$base" > /dev/null 2>&1; then
   say "no image registry answers"

@@ -12,7 +12,7 @@ from orchestrator.cli.notebook import Open, hold
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.cli.runs import RunName
 from orchestrator.cluster import Cluster
-from orchestrator.config.sections import seconds
+from orchestrator.config.section import seconds
 from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.monitoring import connection, current_state, grafana_password, series, summary
 from orchestrator.monitoring.prometheus import Series

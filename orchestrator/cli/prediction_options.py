@@ -6,7 +6,7 @@ import typer
 
 from orchestrator.cli import options
 from orchestrator.cli.prediction_sources import PROFILE_STEPS
-from orchestrator.config.sections import MAX_SLOTS, seconds
+from orchestrator.config.section import MAX_SLOTS, seconds
 from orchestrator.errors import ConfigError
 from orchestrator.prediction import machine_types
 from orchestrator.prediction.gradient_groups import Engine

@@ -12,7 +12,7 @@ from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, ke
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError
 from orchestrator.runs import check as runs_check
-from orchestrator.runs import engines, jobs, resume_from_checkpoint, store, user_variables
+from orchestrator.runs import engines, jobs, resumed_run_config, store, user_variables
 from orchestrator.runs.jobs import resumed_training
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import CheckResult
@@ -121,7 +121,7 @@ def _resume(
     _refuse_with_resume(name_of_run, flags)
     state_dir, _, _ = chosen_cluster.deployed(config_file, name)
     old = store.get(state_dir, name_of_run)
-    resume_from_checkpoint.require_training(old, state_dir.name)
+    resumed_run_config.require_training(old, state_dir.name)
     as_before = {f"launch.{key}": getattr(old, key) for key in AS_BEFORE}
     chosen = {key: value for key, value in flags.items() if value is not None}
     config = chosen_cluster.load_config(config_file, name, {**as_before, **chosen})

@@ -7,9 +7,12 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, field_validator, model_validator
 
-from orchestrator.config.monitoring import Monitoring
-from orchestrator.config.providers import Gcp, Hosts, Local, OpenStack
-from orchestrator.config.sections import MAX_NODES, MAX_SLOTS, NAME, NAME_RULE, Gpu, Launch, Section, Train
+from orchestrator.config.gpu_section import Gpu
+from orchestrator.config.launch_section import Launch
+from orchestrator.config.monitoring_section import Monitoring
+from orchestrator.config.provider_sections import Gcp, Hosts, Local, OpenStack
+from orchestrator.config.section import MAX_NODES, MAX_SLOTS, NAME, NAME_RULE, Section
+from orchestrator.config.train_section import Train
 from orchestrator.schema.bounded_files import shown
 
 DEFAULT_NAME = "default"

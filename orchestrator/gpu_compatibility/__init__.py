@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.config import Framework, yaml_documents
-from orchestrator.config.sections import Gpu
+from orchestrator.config.gpu_section import Gpu
 from orchestrator.errors import PreflightError
 
 NOISE = re.compile(

@@ -11,7 +11,7 @@ from orchestrator.config import stored
 from orchestrator.errors import NodesFailed
 from orchestrator.lifecycle import host_vars, unchanged_nodes
 from orchestrator.monitoring import alertmanager
-from orchestrator.ssh import hostkeys
+from orchestrator.ssh import pinned_host_keys
 from orchestrator.state import Record, StateDir
 
 SSH_SECONDS = {"installed": 120.0, "container": 900.0}  # containers answer at once, machines boot first
@@ -65,7 +65,7 @@ class NodeSteps:
         """Wait until every node answers on ssh, and pin the host keys of new nodes."""
         with progress.step("Waiting for ssh"):
             seconds = SSH_SECONDS[cluster.trainer] + SSH_SECONDS_EACH * len(cluster.nodes)
-            pinned = hostkeys.pin(self.state_dir, cluster, self.record.host_keys, seconds)
+            pinned = pinned_host_keys.pin(self.state_dir, cluster, self.record.host_keys, seconds)
         self.record = self.record.model_copy(update={"host_keys": pinned})
 
     def configure(self, cluster: Cluster) -> None:

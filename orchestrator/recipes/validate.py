@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, create_model
 
 from orchestrator.config import expanded, explain, yaml_documents
-from orchestrator.config.sections import MAX_CYCLE, Section
+from orchestrator.config.section import MAX_CYCLE, Section
 from orchestrator.errors import ConfigError
 from orchestrator.schema import Compression, Optimizer, Precision, Schedule
 from orchestrator.schema.bounded_files import Unreadable

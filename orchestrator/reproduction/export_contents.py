@@ -13,7 +13,7 @@ from orchestrator.errors import ConfigError, OrchestratorError, StateError, comm
 from orchestrator.monitoring import connection, series
 from orchestrator.reproduction import citation, exported_run, redaction, run_archive
 from orchestrator.runs import check, checksums, control, datasets, source_archive, store
-from orchestrator.runs.resume_from_checkpoint import WITHOUT_CHECKPOINTS
+from orchestrator.runs.resumed_run_config import WITHOUT_CHECKPOINTS
 from orchestrator.runs.run_record import SCRIPT, Run
 from orchestrator.schema import TrainConfig, bounded_files
 from orchestrator.schema.bounded_files import Unreadable

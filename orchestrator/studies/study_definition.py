@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from orchestrator.config import Launch, Train, nearest
-from orchestrator.config.sections import MAX_NODES, Duration, Section
+from orchestrator.config.section import MAX_NODES, Duration, Section
 from orchestrator.schema.bounded_files import shown
 from orchestrator.schema.names import FileName
 from orchestrator.schema.studies import Cell, Option, Published

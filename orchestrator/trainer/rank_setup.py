@@ -11,11 +11,12 @@ import keras
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import gpu, models
+from orchestrator.trainer import gpu_of_rank
 from orchestrator.trainer.autotune import compression, convolutions, cycle_time
 from orchestrator.trainer.autotune import precision as autotune_precision
 from orchestrator.trainer.comm import allreduce, compressed
 from orchestrator.trainer.data import batches, local_copy
+from orchestrator.trainer.models import registry
 from orchestrator.trainer.optim import optimizers
 from orchestrator.trainer.optim.nonfinite import Guard
 from orchestrator.trainer.step_profile import StepProfile
@@ -122,7 +123,7 @@ def prepare(config: TrainConfig, directory: Path) -> TrainConfig:
     """
     tf.config.threading.set_intra_op_parallelism_threads(config.threads)
     tf.config.threading.set_inter_op_parallelism_threads(OPERATIONS_AT_ONCE)
-    gpu.choose_for_tensorflow(hvd.local_rank())
+    gpu_of_rank.choose_for_tensorflow(hvd.local_rank())
     tf.config.experimental.enable_op_determinism()
     precision = autotune_precision.choose(config.precision, config.threads)
     cycle_time.tune(directory, config.threads)  # after the benchmark of the precision, which would disturb it
@@ -143,9 +144,9 @@ def build(config: TrainConfig, directory: Path) -> Trainer:
         most = train_split.size // passes
         sys.exit(f"{train_split.size} training images for {hvd.size()} ranks: use --np {most} or fewer")
     batch = min(config.batch_size, share // passes) * passes
-    model = models.build(config.model, config.image_size, config.channels, config.classes, config.seed)
+    model = registry.build(config.model, config.image_size, config.channels, config.classes, config.seed)
     if config.xla:
-        models.prepare_for_xla(model)
+        registry.prepare_for_xla(model)
     choices = convolutions.choose(config, model, batch // passes)
     gradients = sum(4 * math.prod(variable.shape) for variable in model.trainable_variables)
     chosen = compression.choose(config, directory, gradients)
@@ -153,7 +154,7 @@ def build(config: TrainConfig, directory: Path) -> Trainer:
     optimizer = optimizers.build(config)
     optimizer.build(model.trainable_variables)
     compressed.broadcast_variables([v.value for v in [*model.variables, *optimizer.variables]])
-    models.offset_dropout_seeds(model, hvd.rank())
+    registry.offset_dropout_seeds(model, hvd.rank())
     steps = max(1, train_split.size // (hvd.size() * batch))
     started = time.monotonic()
     return Trainer(config, model, optimizer, train_split, test_split, batch, steps, started, data_path=data_path)

@@ -95,3 +95,10 @@ def test_first_half_of_the_story_passes(machine: str) -> None:
     output = on_machine(machine, f"scripts/with-docker.sh .venv/bin/python {story}")
     assert " passed" in output.splitlines()[-1]
     assert "skipped" not in output.splitlines()[-1]
+
+
+def test_no_escape_from_a_local_node_works(machine: str) -> None:
+    output = on_machine(
+        machine, "scripts/with-docker.sh .venv/bin/python -m pytest -q tests/contract/test_confinement.py"
+    )
+    assert output.splitlines()[-1].startswith("3 passed")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer.models import FusedBatchNormalization
+from orchestrator.trainer.models.batch_normalization import FusedBatchNormalization
 
 SHAPE = (8, 5, 5, 6)
 ARGUMENTS = {"momentum": 0.9, "epsilon": 1e-5}

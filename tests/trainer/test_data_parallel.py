@@ -20,7 +20,8 @@ ALL_RANKS = 30  # samples of a training step on all ranks together
 PROGRAM = """
 import pathlib, sys
 import horovod.tensorflow as hvd, numpy as np
-from orchestrator.trainer import models, rank_setup, train
+from orchestrator.trainer import rank_setup, train
+from orchestrator.trainer.models import registry
 from tests import samples
 from tests.trainer.test_data_parallel import small
 
@@ -29,7 +30,7 @@ def build(*_, **__):
     made.append(small())
     return made[0]
 
-models.build = build
+registry.build = build
 train.main(pathlib.Path(sys.argv[1]))
 if hvd.rank() == 0:
     np.savez(f"{sys.argv[1]}/weights.npz", *made[0].get_weights())

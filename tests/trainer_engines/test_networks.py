@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import models
 from orchestrator.trainer.engines import initial_weights, keras_network, torch_networks, weight_files
+from orchestrator.trainer.models import registry
+from orchestrator.trainer.models.batch_normalization import Normalization
 from tests import samples
 
 MODELS = tuple(torch_networks.BUILD)
@@ -22,7 +23,7 @@ def config(model: str, size: int) -> TrainConfig:
 
 
 def ours(settings: TrainConfig) -> keras.Model:
-    return models.build(settings.model, settings.image_size, settings.channels, settings.classes, settings.seed)
+    return registry.build(settings.model, settings.image_size, settings.channels, settings.classes, settings.seed)
 
 
 def random_weights(model: keras.Model) -> weight_files.Weights:
@@ -68,7 +69,7 @@ def test_keras_networks_compute_with_keras_operations() -> None:
     """The one layer of this project adds a shortcut and an activation to what Keras' batch normalization computes."""
     plain = keras_network.build(config("mobilenet_v2", 32))
     others = {type(layer) for layer in plain.layers if not type(layer).__module__.startswith("keras.")}
-    assert others == {models.Normalization}
+    assert others == {Normalization}
     decayed = [layer.kernel_regularizer for layer in plain.layers if isinstance(layer, keras.layers.Conv2D)]
     assert all(float(regularizer.l2) == pytest.approx(0.5e-4) for regularizer in decayed)
 

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator import gpu_compatibility, packaged_files
 from orchestrator.config import Framework
-from orchestrator.config.sections import Gpu
+from orchestrator.config.gpu_section import Gpu
 from orchestrator.errors import PreflightError
 
 ALL = ("debian 12", "debian 13", "ubuntu 22.04", "ubuntu 24.04")

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from orchestrator import grace_periods, packaged_files
-from orchestrator.config.sections import MAX_NODES
+from orchestrator.config.section import MAX_NODES
 from orchestrator.grace_periods import (
     AGENT,
     DAEMON,

@@ -14,7 +14,7 @@ from orchestrator.providers import Resource, trainer_image
 from orchestrator.providers.hosts import adoption, host_survey, preflight_checks, selection
 from orchestrator.providers.hosts.adoption import HostSet, OnLine
 from orchestrator.providers.hosts.host_survey import SurveyedHost
-from orchestrator.ssh import hostkeys
+from orchestrator.ssh import pinned_host_keys
 from orchestrator.state import Record, StateDir
 
 KIND = "host"
@@ -121,7 +121,7 @@ def provision(
     missing |= adoption.adopt(name, record.id, host_set, sound, record.variables["ssh_public_key"])
     cluster = _enough(record, host_set, missing)
     try:
-        hostkeys.pin(state_dir, cluster, record.host_keys, adoption.LOGIN_SECONDS)
+        pinned_host_keys.pin(state_dir, cluster, record.host_keys, adoption.LOGIN_SECONDS)
     except NodesFailed as failed:
         missing |= failed.reasons
         account = host_survey.ACCOUNT

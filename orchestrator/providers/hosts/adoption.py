@@ -18,7 +18,7 @@ from orchestrator.progress import log_errors
 from orchestrator.providers.hosts import host_survey, login
 from orchestrator.providers.hosts.host_survey import ACCOUNT
 from orchestrator.providers.hosts.login import Login
-from orchestrator.ssh import hostkeys, key_pair
+from orchestrator.ssh import key_pair, pinned_host_keys
 from orchestrator.state import StateDir
 
 SCRIPT_SECONDS = 120.0
@@ -211,7 +211,7 @@ def _run_removal(temporary: StateDir, host_set: HostSet, machines: Sequence[Mach
     headless = not any(machine.role == "head" for machine in machines)
     first, *others = sorted(machines, key=lambda machine: machine.role)
     cluster = cluster_of(temporary.name, host_set, [first.model_copy(update={"role": "head"}), *others])
-    pinned = hostkeys.pin(temporary, cluster, {}, LOGIN_SECONDS)
+    pinned = pinned_host_keys.pin(temporary, cluster, {}, LOGIN_SECONDS)
     # Jupyter and monitoring may be there: remove both in any case.
     full_inventory = inventory(
         cluster, temporary.key, temporary.known_hosts, pinned, {"jupyter": True, "monitoring": True}

@@ -7,7 +7,7 @@ from typing import Any
 from orchestrator import lock, progress
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.runs import checksums, control, datasets, resume_from_checkpoint, shared_data
+from orchestrator.runs import checksums, control, datasets, resumed_run_config, shared_data
 from orchestrator.runs.jobs import trainer
 from orchestrator.runs.run_record import Run
 from orchestrator.runs.user_variables import UserEnvironment
@@ -44,11 +44,11 @@ def resume(
         ConfigError: Nothing is left to train, or a setting does not fit the nodes.
         NodesFailed: A node is not healthy, or the head does not answer.
     """
-    np = resume_from_checkpoint.ranks(old, config.launch.np, cluster)
+    np = resumed_run_config.ranks(old, config.launch.np, cluster)
     launch = config.launch.model_copy(update={"np": np})
     with progress.step(f"Looking for a checkpoint of {old.id}"), control.head_session(state_dir, cluster) as head:
-        settings, index = resume_from_checkpoint.read(state_dir, head, old)
-    resolved = resume_from_checkpoint.resumed_config(settings, index, old, np, limits, cluster.name)
+        settings, index = resumed_run_config.read(state_dir, head, old)
+    resolved = resumed_run_config.resumed_config(settings, index, old, np, limits, cluster.name)
     if resolved.max_time and "max_time" not in limits:
         progress.note(f"the time limit of {old.id} applies again: {resolved.max_time:g} s (--max-time names another)")
     trainer.require_exchange(resolved.model_dump(), cluster, launch)
@@ -66,5 +66,5 @@ def _upload_again(head: Session, settings: TrainConfig, data: Path | None, old: 
         return
     with progress.step(f"Checking data set {settings.dataset}") as step:
         data_files = datasets.require(settings.dataset, data, step.detail)
-    resume_from_checkpoint.require_same(old, settings, data_files, cluster)
+    resumed_run_config.require_same(old, settings, data_files, cluster)
     shared_data.upload(head, data_files)

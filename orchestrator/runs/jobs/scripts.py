@@ -3,9 +3,9 @@
 from orchestrator import lock, progress, state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config, stored
-from orchestrator.runs import control, package_overlays, packages, source_archive
+from orchestrator.runs import control, launchers, package_overlays, packages, source_archive
 from orchestrator.runs.jobs import trainer
-from orchestrator.runs.launchers import choice
+from orchestrator.runs.launchers import choice, gpu_notes
 from orchestrator.runs.requirements import Requirements
 from orchestrator.runs.run_record import SCRIPT, Run
 from orchestrator.runs.script import Source
@@ -52,6 +52,8 @@ def start(
     run = trainer.plan(state_dir, cluster, digest, options, SCRIPT, nodes)
     changes = {"command": source.command, "workdir": f"{run.directory}/{DIRECTORY}", "packages": overlay}
     run, copy = run.model_copy(update=changes), source_archive.packed(source)
+    for note in gpu_notes.notes(cluster, run, launchers.layout(cluster, run)):
+        progress.note(note)
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         package_overlays.require(head, overlay)
         files = {f"{DIRECTORY}/{name}": path for name, path in source.files.items()}

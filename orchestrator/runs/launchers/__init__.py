@@ -1,14 +1,13 @@
 """Launchers: how the ranks of a run start. Each is a module with one pure function, ``plan``."""
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from orchestrator import launch_layout, progress
+from orchestrator import launch_layout
 from orchestrator.cluster import Cluster, ranks_by_host
 from orchestrator.runs.launchers import horovod, hostfile, mpirun, plain, ray, tensorflow, torchrun
 from orchestrator.runs.launchers.launch_plan import Plan, Slots
-from orchestrator.runs.run_record import SCRIPT, Run
+from orchestrator.runs.run_record import Run
 
 LAUNCHERS: dict[str, Callable[[Run, Slots], Plan]] = {
     "horovod": horovod.plan,
@@ -21,15 +20,21 @@ LAUNCHERS: dict[str, Callable[[Run, Slots], Plan]] = {
 
 
 def files(cluster: Cluster, run: Run) -> dict[str, str]:
-    """Return the contents of the run's files for the nodes, by name in its directory.
+    """Return the contents of the run's files for the nodes, by name in its directory."""
+    return {
+        "hostfile": hostfile.text(cluster, run.np),
+        launch_layout.FILE: layout(cluster, run).text(),
+        "command.json": json.dumps(_plan(cluster, run).command) + "\n",
+        "program.json": json.dumps(run.command) + "\n",
+    }
 
-    Prints a note if processes of a user's script may use the same GPU.
-    """
-    slots = ranks_by_host(cluster, run.np)
-    plan = LAUNCHERS[run.launcher](run, slots)
+
+def layout(cluster: Cluster, run: Run) -> launch_layout.Layout:
+    """Return the ranks and processes of the run on each host."""
+    plan = _plan(cluster, run)
     gpus = {node.private_address: node.gpus for node in cluster.rank_nodes.values()}
-    launch = launch_layout.Layout(
-        slots=dict(plan.slots or slots),
+    return launch_layout.Layout(
+        slots=dict(plan.slots or ranks_by_host(cluster, run.np)),
         ranks=plan.ranks,
         roles=plan.roles,
         interface=run.interface,
@@ -38,27 +43,7 @@ def files(cluster: Cluster, run: Run) -> dict[str, str]:
         processes=plan.processes,
         gpus=gpus if plan.divides_gpus and cluster.on_gpus else None,
     )
-    for note in _notes_on_gpus(cluster, run, launch) if run.kind == SCRIPT else ():
-        progress.note(note)
-    return {
-        "hostfile": hostfile.text(cluster, run.np),
-        launch_layout.FILE: launch.text(),
-        "command.json": json.dumps(plan.command) + "\n",
-        "program.json": json.dumps(run.command) + "\n",
-    }
 
 
-def _notes_on_gpus(cluster: Cluster, run: Run, launch: launch_layout.Layout) -> Iterator[str]:
-    """Yield a note if ranks of a node share a GPU, and one if each must choose its own."""
-    ranks = Counter(launch.ranks[rank] for rank in launch.with_role(launch_layout.WORKER))
-    with_gpus = {name: node for name, node in cluster.nodes.items() if node.gpus}
-    crowded = {name: node for name, node in with_gpus.items() if ranks[node.private_address] > node.gpus}
-    if crowded:
-        name, node = next(iter(crowded.items()))
-        shared = f"{ranks[node.private_address]} ranks of {name} share {node.gpus} GPUs"
-        yield f"{shared}, which NCCL refuses: deploy without slots, or with fewer"
-    if run.launcher == "plain" and any(ranks[node.private_address] > 1 for node in with_gpus.values()):
-        yield (
-            f"each of the {run.np} processes sees all GPUs of its node: a script for one GPU uses the first in every"
-            " process; start it with --np 1, or let it set CUDA_VISIBLE_DEVICES to LOCAL_RANK before it uses a GPU"
-        )
+def _plan(cluster: Cluster, run: Run) -> Plan:
+    return LAUNCHERS[run.launcher](run, ranks_by_host(cluster, run.np))

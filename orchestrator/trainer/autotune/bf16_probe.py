@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from orchestrator.trainer import cpu_model, gpu
+from orchestrator.trainer import cpu_model, gpu_of_rank
 from orchestrator.trainer.autotune import measurements
 
 SECONDS = 120  # to import TensorFlow and run two layers
@@ -38,7 +38,7 @@ def start_in_background(run_directory: Path) -> None:
     except (OSError, ValueError, LookupError, TypeError):
         return  # reported later, when the whole file is validated
     first = next((os.environ[name] for name in LOCAL_RANK if name in os.environ), "0") == "0"
-    if asks and first and may_have_bfloat16() and not gpu.DEVICE.exists() and not entry(threads).read(dict):
+    if asks and first and may_have_bfloat16() and not gpu_of_rank.DEVICE.exists() and not entry(threads).read(dict):
         _started.append(_popen(threads, {}))
 
 

@@ -6,14 +6,14 @@ from typing import Any
 import horovod.torch as hvd
 import torch
 
-from orchestrator.trainer import gpu
+from orchestrator.trainer import gpu_of_rank
 from orchestrator.trainer.check import measurement_size
 
 
 def start() -> None:
     """Initialize Horovod, and choose the rank's GPU if its node has GPUs."""
     hvd.init()
-    if (own := gpu.index(hvd.local_rank(), torch.cuda.device_count(), "PyTorch")) is not None:
+    if (own := gpu_of_rank.index(hvd.local_rank(), torch.cuda.device_count(), "PyTorch")) is not None:
         torch.cuda.set_device(own)
         torch.set_default_device("cuda")
 

@@ -6,7 +6,7 @@ from typing import Any
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
-from orchestrator.trainer import gpu
+from orchestrator.trainer import gpu_of_rank
 from orchestrator.trainer.check import measurement_size
 
 
@@ -14,7 +14,7 @@ def start() -> None:
     """Initialize Horovod, and choose the rank's GPU if its node has GPUs."""
     tf.config.threading.set_inter_op_parallelism_threads(2)  # as in the trainer: one computes, one sends
     hvd.init()
-    gpu.choose_for_tensorflow(hvd.local_rank())
+    gpu_of_rank.choose_for_tensorflow(hvd.local_rank())
 
 
 def allreduce(value: float, op: Any, name: str) -> float:

@@ -3,14 +3,14 @@
 import sys
 from pathlib import Path
 
-from orchestrator.trainer import models
 from orchestrator.trainer.engines import keras_network, step_inputs, weight_files
+from orchestrator.trainer.models import registry
 
 
 def main(run_directory: Path) -> None:
     """Write the weights that ``train`` begins with."""
     config = step_inputs.read_config(run_directory)
-    model = models.build(config.model, config.image_size, config.channels, config.classes, config.seed)
+    model = registry.build(config.model, config.image_size, config.channels, config.classes, config.seed)
     weight_files.write(run_directory / weight_files.INITIAL, keras_network.read(model))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import gpu
+from orchestrator.trainer import gpu_of_rank
 from orchestrator.trainer.data.in_memory import Arrays
 from orchestrator.trainer.engines import keras_network
 from orchestrator.trainer.engines.weight_files import Weights
@@ -20,7 +20,7 @@ def prepare(config: TrainConfig, local_rank: int) -> None:
     """Set threads, GPU, precision and seed before TensorFlow creates anything."""
     tf.config.threading.set_intra_op_parallelism_threads(config.threads)
     tf.config.threading.set_inter_op_parallelism_threads(OPERATIONS_AT_ONCE)
-    gpu.choose_for_tensorflow(local_rank)
+    gpu_of_rank.choose_for_tensorflow(local_rank)
     keras.mixed_precision.set_dtype_policy("mixed_bfloat16" if config.precision == "bfloat16" else "float32")
     keras.utils.set_random_seed(config.seed)
 

@@ -1,6 +1,6 @@
 """Networks that compute with Keras' own layers, with weights by the names of ``weights``.
 
-``models.Normalization`` adds the shortcut and the activation, by Keras' operations, to Keras' batch normalization.
+``Normalization`` adds the shortcut and the activation, by Keras' operations, to Keras' batch normalization.
 """
 
 import re
@@ -11,8 +11,9 @@ import numpy as np
 from keras import layers
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer import models
 from orchestrator.trainer.engines.weight_files import Weights
+from orchestrator.trainer.models import registry
+from orchestrator.trainer.models.batch_normalization import FusedBatchNormalization, Normalization
 from orchestrator.trainer.models.convolution import Convolution2D
 
 # Kinds of layers with weights; a depthwise convolution is no Conv2D in Keras.
@@ -22,12 +23,12 @@ KINDS: dict[Any, str] = {
     layers.BatchNormalization: "normalization",
     layers.Dense: "dense",
 }
-KERAS_LAYERS: dict[type, type] = {Convolution2D: layers.Conv2D, models.FusedBatchNormalization: models.Normalization}
+KERAS_LAYERS: dict[type, type] = {Convolution2D: layers.Conv2D, FusedBatchNormalization: Normalization}
 
 
 def build(config: TrainConfig) -> keras.Model:
     """Build the network of ``train`` with Keras' layers instead of this project's, and weight decay as regularizers."""
-    model = models.build(config.model, config.image_size, config.channels, config.classes, config.seed)
+    model = registry.build(config.model, config.image_size, config.channels, config.classes, config.seed)
     return keras.models.clone_model(model, clone_function=lambda layer: _keras_layer(layer, config.weight_decay))
 
 

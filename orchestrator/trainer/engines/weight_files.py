@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from orchestrator.trainer import gpu
+from orchestrator.launch_layout import VISIBLE_GPUS
 
 INITIAL, FINAL = "initial.npz", "weights.npz"
 LIMIT_SECONDS = 600.0  # for rank 0 to draw them, on a slow node
@@ -27,7 +27,7 @@ def initial(run_directory: Path, rank: int) -> Weights:
     if rank == 0 and not path.exists():
         program = [sys.executable, "-m", "orchestrator.trainer.engines.initial_weights", str(run_directory)]
         # It would reserve memory of every GPU, which the ranks are about to use.
-        subprocess.run(program, check=True, env={**os.environ, gpu.VISIBLE: "-1"})
+        subprocess.run(program, check=True, env={**os.environ, VISIBLE_GPUS: "-1"})
     deadline = time.monotonic() + LIMIT_SECONDS
     while not path.exists():
         if time.monotonic() > deadline:

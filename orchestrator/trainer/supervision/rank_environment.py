@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 
-from orchestrator.launch_layout import FIRST_PORT, WORKER, Layout
+from orchestrator.launch_layout import FIRST_PORT, VISIBLE_GPUS, WORKER, Layout
 
 OPEN_MPI = "OMPI_COMM_WORLD_RANK"
 RANK_VARIABLES = ("HOROVOD_RANK", OPEN_MPI, "RANK")  # horovodrun, mpirun, torchrun and the node agent
@@ -17,7 +17,6 @@ DEFAULT_PORT = "29500"  # PyTorch's own, for ranks without a supervisor
 RENDEZVOUS_PORT = "ORCHESTRATOR_RENDEZVOUS_PORT"  # of the server at which Horovod's ranks meet over Gloo
 RENDEZVOUS_HOST = "ORCHESTRATOR_RENDEZVOUS_HOST"
 NCCL_INTERFACE = "NCCL_SOCKET_IFNAME"
-VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 
 
 def variable(environment: Mapping[str, str]) -> str:

@@ -22,11 +22,12 @@ from tests.trainer.table import BAD, ROWS, normalised, rows
 # A run on rows of which one contains NaN.
 PROGRAM = """
 import pathlib, sys
-from orchestrator.trainer import models, train
+from orchestrator.trainer import train
+from orchestrator.trainer.models import registry
 from orchestrator.trainer.data import batches
 from tests.trainer.table import normalised, rows
 
-models.build = lambda *_, **__: normalised()
+registry.build = lambda *_, **__: normalised()
 batches.load = lambda config: (rows(float("nan")), rows(0.0))
 sys.exit(train.main(pathlib.Path(sys.argv[1])))
 """

@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator import config, providers
 from orchestrator.config import Config
-from orchestrator.config.providers import OpenStack
+from orchestrator.config.provider_sections import OpenStack
 from orchestrator.errors import ConfigError, PreflightError, gather
 from orchestrator.lifecycle import deploy, prices
 

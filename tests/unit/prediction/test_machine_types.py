@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator import packaged_files
 from orchestrator.config import Config, yaml_documents
-from orchestrator.config.providers import Gcp
+from orchestrator.config.provider_sections import Gcp
 from orchestrator.errors import ConfigError
 from orchestrator.prediction import machine_types
 from orchestrator.prediction.machine_types import MachineType

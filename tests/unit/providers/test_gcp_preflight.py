@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.config.sections import Gpu
+from orchestrator.config.gpu_section import Gpu
 from orchestrator.errors import PreflightError
 from orchestrator.lifecycle import plan
 from orchestrator.providers import gcp

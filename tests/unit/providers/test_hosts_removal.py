@@ -15,7 +15,7 @@ from orchestrator.providers import hosts
 from orchestrator.providers.hosts import adoption, login
 from orchestrator.providers.hosts.adoption import HostSet, Machine
 from orchestrator.providers.hosts.login import Login
-from orchestrator.ssh import Unreachable, hostkeys
+from orchestrator.ssh import Unreachable, pinned_host_keys
 from orchestrator.state import Record
 from tests import builders
 from tests.unit.conftest import StandIn
@@ -95,7 +95,7 @@ def remove(
         if ansible:
             raise ansible.pop()
 
-    monkeypatch.setattr(hostkeys, "pin", pinned)
+    monkeypatch.setattr(pinned_host_keys, "pin", pinned)
     monkeypatch.setattr(runner, "remove", play)
     machines = [machine.model_copy(update={"address": machine.login.address}) for machine in MACHINES]
     adoption.release(state.for_cluster("demo"), "1a2b3c4d", GIVEN, dict.fromkeys(machines, True), lambda line: None)

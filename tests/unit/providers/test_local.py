@@ -12,7 +12,7 @@ from orchestrator.config import Config
 from orchestrator.docker.engine import Engine
 from orchestrator.errors import PreflightError
 from orchestrator.providers import local
-from orchestrator.providers.local import cgroups
+from orchestrator.providers.local import cgroups, preflight_checks
 from orchestrator.state import Record
 from tests import builders
 from tests.stand_ins import docker_stand_in
@@ -216,8 +216,10 @@ def test_small_head_gets_more_memory_unless_configured(settings: dict[str, Any],
 
 
 def test_deploy_names_other_clusters_that_take_all_of_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
-    local._note_other_clusters(Engine(), Config(name="second"))
+    preflight_checks._note_other_clusters(Engine(), Config(name="second"))
     assert "demo: local clusters on this machine too" in capsys.readouterr().err
-    local._note_other_clusters(Engine(), Config(name="demo"))
-    local._note_other_clusters(Engine(), Config.model_validate({"name": "second", "local": {"cpus": 1, "memory": 3}}))
+    preflight_checks._note_other_clusters(Engine(), Config(name="demo"))
+    preflight_checks._note_other_clusters(
+        Engine(), Config.model_validate({"name": "second", "local": {"cpus": 1, "memory": 3}})
+    )
     assert capsys.readouterr().err == ""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.config.sections import Gpu
+from orchestrator.config.gpu_section import Gpu
 from orchestrator.errors import PreflightError
 from orchestrator.providers import caller_address
 from orchestrator.providers import openstack as provider

@@ -4,7 +4,7 @@ import pytest
 
 from orchestrator import health, ssh, state
 from orchestrator.errors import ContractError
-from orchestrator.runs import gloo_or_mpi, resume_from_checkpoint
+from orchestrator.runs import gloo_or_mpi, resumed_run_config
 from orchestrator.runs.launchers import hostfile
 from orchestrator.schema import CheckpointEntry, Checkpoints, RunStatus
 from orchestrator.state import StateDir
@@ -84,7 +84,7 @@ def test_damaged_configuration_of_a_run_is_refused(kind: str) -> None:
         ssh_stand_in.session(lambda c: index.encode() if "index.json" in c else answer(c)) as head,
         pytest.raises(ContractError) as caught,
     ):
-        resume_from_checkpoint.read(state_dir, head, RUN)
+        resumed_run_config.read(state_dir, head, RUN)
     refused(caught, f"{RUN.directory}/config.json", "restore it from a copy")
 
 

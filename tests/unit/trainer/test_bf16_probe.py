@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.trainer import cpu_model, gpu
+from orchestrator.trainer import cpu_model, gpu_of_rank
 from orchestrator.trainer.autotune import bf16_probe
 from tests import samples
 
@@ -22,7 +22,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     log.touch()
     monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setattr(bf16_probe, "_started", [])
-    monkeypatch.setattr(gpu, "DEVICE", tmp_path / "none")
+    monkeypatch.setattr(gpu_of_rank, "DEVICE", tmp_path / "none")
     monkeypatch.setattr(cpu_model, "CPUINFO", cpuinfo(tmp_path, "fpu avx512f avx512_bf16 amx_tile"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return log

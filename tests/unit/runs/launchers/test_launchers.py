@@ -114,8 +114,7 @@ def test_parameter_servers_come_in_addition_to_a_worker_per_slot() -> None:
 def on_gpus(launcher: str, gpus: int, slots: int, **changes: Any) -> Layout:
     """Return the layout of a script on two nodes with GPUs."""
     cluster = builders.cluster(nodes=2, slots=slots, gpus=gpus)
-    run = builders.run(**{"launcher": launcher, "np": 2 * slots, "kind": "script", **changes})
-    return Layout(**json.loads(launchers.files(cluster, run)["launch.json"]))
+    return launchers.layout(cluster, builders.run(launcher=launcher, np=2 * slots, **changes))
 
 
 def test_only_workers_of_tensorflow_divide_gpus() -> None:
@@ -123,35 +122,6 @@ def test_only_workers_of_tensorflow_divide_gpus() -> None:
     assert on_gpus("tensorflow", gpus=4, slots=2, parameter_servers=1).gpus == {HEAD: 4, WORKER: 4}
     assert on_gpus("plain", gpus=4, slots=2).gpus is None
     assert layout("tensorflow").gpus is None
-
-
-ALL_GPUS = "each of the 4 processes sees all GPUs of its node"
-CROWDED = "4 ranks of demo-head share 2 GPUs, which NCCL refuses: deploy without slots, or with fewer"
-
-
-@pytest.mark.parametrize(
-    ("launcher", "gpus", "slots", "changes", "notes"),
-    [
-        ("plain", 2, 2, {}, [ALL_GPUS]),
-        ("plain", 4, 1, {}, []),
-        ("plain", 2, 2, {"np": 1}, []),
-        ("plain", 0, 2, {}, []),
-        ("plain", 2, 2, {"kind": "imagenet-shards"}, []),
-        ("torchrun", 2, 2, {}, []),
-        ("horovod", 2, 4, {}, [CROWDED]),
-        ("torchrun", 2, 4, {}, [CROWDED]),
-        ("tensorflow", 2, 2, {"parameter_servers": 2}, []),
-        ("tensorflow", 2, 4, {"parameter_servers": 2}, [CROWDED]),
-        ("ray", 2, 4, {}, []),
-    ],
-)
-def test_processes_that_may_share_a_gpu_are_noted(
-    capsys: pytest.CaptureFixture[str], launcher: str, gpus: int, slots: int, changes: dict[str, Any], notes: list[str]
-) -> None:
-    on_gpus(launcher, gpus, slots, **changes)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == len(notes)
-    assert all(line.startswith(note) for line, note in zip(lines, notes, strict=True))
 
 
 def test_ray_takes_its_interface_from_the_agent_not_from_arguments() -> None:

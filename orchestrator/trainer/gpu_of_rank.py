@@ -4,9 +4,10 @@ import os
 import sys
 from pathlib import Path
 
+from orchestrator.launch_layout import VISIBLE_GPUS
+
 DEVICE = Path("/dev/nvidiactl")  # of NVIDIA's driver; a container has it only if it is given GPUs
-VISIBLE = "CUDA_VISIBLE_DEVICES"  # CUDA's variable, by which a user may hide GPUs
-HIDDEN = ("", "-1")  # its values that hide all
+HIDDEN = ("", "-1")  # values of CUDA's variable that hide all
 
 
 def choose_for_tensorflow(local_rank: int) -> None:
@@ -30,7 +31,7 @@ def index(local_rank: int, found: int, framework: str) -> "int | None":
     """
     if found:
         return local_rank % found
-    if DEVICE.exists() and os.environ.get(VISIBLE, "0") not in HIDDEN:
+    if DEVICE.exists() and os.environ.get(VISIBLE_GPUS, "0") not in HIDDEN:
         sys.exit(
             f"{framework} finds no GPU, but this node has one ({DEVICE}): `nvidia-smi` on the node shows whether its"
             f" driver works. To train on CPUs, set `gpu.driver: none` in cluster.yaml and deploy again"

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator import state
 from orchestrator.errors import ConfigError, OrchestratorError, StateError
-from orchestrator.runs import resume_from_checkpoint, run_record
+from orchestrator.runs import resumed_run_config, run_record
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.schema import CheckpointEntry, Checkpoints, TrainConfig
 from tests import builders, samples
@@ -25,7 +25,7 @@ def resumed_config(
     *entries: CheckpointEntry, np: int = 2, limits: Mapping[str, Any] | None = None, **settings: Any
 ) -> TrainConfig:
     config = samples.train_config(run=OLD.id, data="/shared/data/mnist", **settings)
-    return resume_from_checkpoint.resumed_config(
+    return resumed_run_config.resumed_config(
         config, Checkpoints(entries=list(entries)), OLD, np, limits or {}, "default"
     )
 
@@ -65,7 +65,7 @@ def mnist(tmp_path: Path) -> FoundDataset:
 
 
 def test_cluster_without_the_data_set_gets_the_same_one_again(mnist: FoundDataset) -> None:
-    resume_from_checkpoint.require_same(OLD, samples.train_config(data=mnist.remote), mnist, "default")
+    resumed_run_config.require_same(OLD, samples.train_config(data=mnist.remote), mnist, "default")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_other_data_set_is_refused_and_shards_must_be_prepared(
     mnist: FoundDataset, data: str, problem: str, remedy: str
 ) -> None:
     with pytest.raises(StateError, match=problem) as caught:
-        resume_from_checkpoint.require_same(OLD, samples.train_config(data=data or mnist.records), mnist, "default")
+        resumed_run_config.require_same(OLD, samples.train_config(data=data or mnist.records), mnist, "default")
     assert remedy in caught.value.hint
 
 
@@ -133,9 +133,9 @@ def test_other_number_of_ranks_needs_the_end_of_an_epoch() -> None:
 
 def test_too_small_cluster_differs_from_a_requested_number() -> None:
     with pytest.raises(StateError, match="had 2 ranks, and the cluster has 1 slots"):
-        resume_from_checkpoint.ranks(OLD, None, builders.cluster(nodes=1))
-    assert resume_from_checkpoint.ranks(OLD, None, builders.cluster()) == 2
-    assert resume_from_checkpoint.ranks(OLD, 1, builders.cluster(nodes=1)) == 1
+        resumed_run_config.ranks(OLD, None, builders.cluster(nodes=1))
+    assert resumed_run_config.ranks(OLD, None, builders.cluster()) == 2
+    assert resumed_run_config.ranks(OLD, 1, builders.cluster(nodes=1)) == 1
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_too_small_cluster_differs_from_a_requested_number() -> None:
 )
 def test_only_a_training_run_can_be_resumed(kind: str, description: str, starts: str) -> None:
     with pytest.raises(OrchestratorError, match=f"x is a {description}: only runs of `train` can be resumed") as caught:
-        resume_from_checkpoint.require_training(builders.run(id="x", kind=kind), "default")
+        resumed_run_config.require_training(builders.run(id="x", kind=kind), "default")
     assert caught.value.hint == f"`orchestrator {starts}` starts a new one"
 
 
@@ -203,4 +203,4 @@ def test_run_whose_index_has_no_checkpoint_is_refused(tmp_path: Path, monkeypatc
         ssh_stand_in.session(lambda command: b"" if "list-units" in command else None) as head,
         pytest.raises(StateError, match="run resnet20-mnist-1 has no checkpoint"),
     ):
-        resume_from_checkpoint.read(state.for_cluster("demo"), head, OLD)
+        resumed_run_config.read(state.for_cluster("demo"), head, OLD)

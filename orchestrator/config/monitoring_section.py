@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from orchestrator.config.sections import Section
+from orchestrator.config.section import Section
 from orchestrator.schema.bounded_files import shown
 
 # The values of Prometheus and Alertmanager that make sense here, each with an example for the error message.

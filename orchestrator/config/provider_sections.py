@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from orchestrator.config.sections import MAX_NODES, Section
+from orchestrator.config.section import MAX_NODES, Section
 
 # bookworm-20260918-slim, with the digest listed by docker-library/repo-info (repos/debian/remote).
 DEBIAN_12 = "debian:12-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251"

@@ -5,7 +5,7 @@ import pytest
 from orchestrator import cluster as clusters
 from orchestrator import state
 from orchestrator.errors import NodesFailed
-from orchestrator.ssh import hostkeys, key_pair
+from orchestrator.ssh import key_pair, pinned_host_keys
 from tests import builders
 from tests.stand_ins import ssh_stand_in
 
@@ -21,5 +21,5 @@ def test_interrupted_pinning_keeps_the_keys_of_all_nodes() -> None:
         state.replace(state_dir.known_hosts, f"[127.0.0.1]:{port} {host_key}\n10.0.0.11 ssh-ed25519 AAAA\n")
         before = state_dir.known_hosts.read_text()
         with pytest.raises(NodesFailed, match="demo-worker-0"):  # behind the head, which forwards nothing
-            hostkeys.pin(state_dir, cluster, pinned, 0.1)
+            pinned_host_keys.pin(state_dir, cluster, pinned, 0.1)
     assert state_dir.known_hosts.read_text() == before

@@ -1,96 +1,11 @@
-"""Sections of cluster.yaml that do not depend on a provider, and the base class of all sections."""
+"""Section `train` of cluster.yaml."""
 
-import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, model_validator
 
+from orchestrator.config.section import Duration, Section
 from orchestrator.schema import Compression, Engine, Goal, Precision, StopOrSkip
-
-NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
-NAME_RULE = "1 to 30 of a-z, 0-9 and -, beginning with a letter and not ending with -"
-MAX_NODES, MAX_SLOTS = 100, 64
-MAX_CYCLE = 1000  # ms, for which messages of Horovod wait; a run with much more stands still
-
-
-def seconds(text: Any) -> Any:
-    """Convert "90", "90s", "15m" or "2h" to seconds. Return other values unchanged, for the type check to refuse."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(text).strip())
-    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else text
-
-
-Duration = Annotated[float | None, BeforeValidator(lambda v: v if v is None else seconds(v))]
-
-
-class Section(BaseModel):
-    """Section of cluster.yaml. Unknown keys are refused, and so are booleans where a number or a name is expected."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _no_number(cls, value: Any, field: ValidationInfo) -> Any:
-        """Refuse yes and no in other fields than booleans: Python would take them for 1 and 0."""
-        annotation = cls.model_fields[field.field_name or ""].annotation
-        if isinstance(value, bool) and bool not in (annotation, *get_args(annotation)):
-            raise ValueError(f"{str(value).lower()} is neither a number nor a name")
-        return value
-
-
-class Gpu(Section):
-    """NVIDIA's driver on nodes with GPUs."""
-
-    driver: Literal["auto", "none", "image", "distro", "cuda-repository", "vgpu"] = Field(
-        "auto",
-        description="where the driver comes from: auto, none, image (has it already), distro, cuda-repository or vgpu",
-    )
-    architecture: str | None = Field(
-        None, description="architecture or model of the GPUs (ampere, a100); default: from the flavor or accelerator"
-    )
-    vgpu_installer: Path | None = Field(None, description="NVIDIA's licensed guest driver (a .run file); for vgpu")
-    vgpu_token: Path | None = Field(None, description="client configuration token of the licence server; for vgpu")
-
-
-class Launch(Section):
-    """Settings with which runs are started."""
-
-    launcher: Literal["auto", "horovod", "torchrun", "mpirun", "ray", "tensorflow", "plain"] = Field(
-        "auto",
-        description="what starts the ranks of `orchestrator run`: horovod, torchrun, mpirun, ray, tensorflow, plain or"
-        " auto (by what the script imports)",
-    )
-    parameter_servers: int | None = Field(
-        None, ge=1, le=64, description="parameter servers of tf.distribute; default: none, all ranks are workers"
-    )
-
-    controller: Literal["auto", "gloo", "mpi"] = Field(
-        "auto",
-        description="library that carries Horovod's messages: gloo, mpi or auto (for train and run the faster one on"
-        " these nodes, else gloo)",
-    )
-    np: int | None = Field(None, ge=1, description="ranks of a run; default: every slot of the cluster")
-    network_interface: str | None = Field(
-        None, description="network interface for Horovod's traffic; default: the one with the private address"
-    )
-    cycle_time: float | None = Field(
-        None,
-        ge=0,
-        le=MAX_CYCLE,
-        description="milliseconds between two rounds of Horovod's background thread; default: the recipe's; else"
-        " measured (train over Gloo) or 5; with autotune Horovod's choice",
-    )
-    fusion_threshold: int | None = Field(
-        None,
-        ge=0,
-        description="largest message of Horovod, in MiB; default: the recipe's; else 32 (train) or 128 (your own"
-        " scripts); with autotune Horovod's choice",
-    )
-    autotune: bool | None = Field(
-        None,
-        description="let Horovod try values of cycle_time and fusion_threshold, unless they are set, and write them to"
-        " autotune.csv; default: the recipe's, or no",
-    )
 
 
 class Train(Section):

@@ -1,0 +1,48 @@
+"""Section `launch` of cluster.yaml."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from orchestrator.config.section import MAX_CYCLE, Section
+
+
+class Launch(Section):
+    """Settings with which runs are started."""
+
+    launcher: Literal["auto", "horovod", "torchrun", "mpirun", "ray", "tensorflow", "plain"] = Field(
+        "auto",
+        description="what starts the ranks of `orchestrator run`: horovod, torchrun, mpirun, ray, tensorflow, plain or"
+        " auto (by what the script imports)",
+    )
+    parameter_servers: int | None = Field(
+        None, ge=1, le=64, description="parameter servers of tf.distribute; default: none, all ranks are workers"
+    )
+
+    controller: Literal["auto", "gloo", "mpi"] = Field(
+        "auto",
+        description="library that carries Horovod's messages: gloo, mpi or auto (for train and run the faster one on"
+        " these nodes, else gloo)",
+    )
+    np: int | None = Field(None, ge=1, description="ranks of a run; default: every slot of the cluster")
+    network_interface: str | None = Field(
+        None, description="network interface for Horovod's traffic; default: the one with the private address"
+    )
+    cycle_time: float | None = Field(
+        None,
+        ge=0,
+        le=MAX_CYCLE,
+        description="milliseconds between two rounds of Horovod's background thread; default: the recipe's; else"
+        " measured (train over Gloo) or 5; with autotune Horovod's choice",
+    )
+    fusion_threshold: int | None = Field(
+        None,
+        ge=0,
+        description="largest message of Horovod, in MiB; default: the recipe's; else 32 (train) or 128 (your own"
+        " scripts); with autotune Horovod's choice",
+    )
+    autotune: bool | None = Field(
+        None,
+        description="let Horovod try values of cycle_time and fusion_threshold, unless they are set, and write them to"
+        " autotune.csv; default: the recipe's, or no",
+    )

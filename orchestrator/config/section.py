@@ -1,0 +1,35 @@
+"""Base class of the sections of cluster.yaml, with the types and limits that several sections use."""
+
+import re
+from typing import Annotated, Any, get_args
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo, field_validator
+
+NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
+NAME_RULE = "1 to 30 of a-z, 0-9 and -, beginning with a letter and not ending with -"
+MAX_NODES, MAX_SLOTS = 100, 64
+MAX_CYCLE = 1000  # ms, for which messages of Horovod wait; a run with much more stands still
+
+
+def seconds(text: Any) -> Any:
+    """Convert "90", "90s", "15m" or "2h" to seconds. Return other values unchanged, for the type check to refuse."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(text).strip())
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else text
+
+
+Duration = Annotated[float | None, BeforeValidator(lambda v: v if v is None else seconds(v))]
+
+
+class Section(BaseModel):
+    """Section of cluster.yaml. Unknown keys are refused, and so are booleans where a number or a name is expected."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_number(cls, value: Any, field: ValidationInfo) -> Any:
+        """Refuse yes and no in other fields than booleans: Python would take them for 1 and 0."""
+        annotation = cls.model_fields[field.field_name or ""].annotation
+        if isinstance(value, bool) and bool not in (annotation, *get_args(annotation)):
+            raise ValueError(f"{str(value).lower()} is neither a number nor a name")
+        return value

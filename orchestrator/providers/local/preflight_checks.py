@@ -1,0 +1,63 @@
+"""Check that Docker answers, the nodes fit on this machine, and the cluster's name and network are free."""
+
+from ipaddress import IPv4Network
+
+from orchestrator import process, progress
+from orchestrator.config import Config
+from orchestrator.docker import cluster_resources
+from orchestrator.docker.cluster_resources import Holding
+from orchestrator.docker.engine import Engine
+from orchestrator.errors import PreflightError, gather
+from orchestrator.providers import provisioning
+from orchestrator.providers.local import capacity
+from orchestrator.state import Record
+
+
+def require(config: Config, record: Record | None) -> None:
+    """Raise PreflightError if a check fails; note other local clusters, which share this machine."""
+    docker, deployment = Engine(), record.id if record else ""
+    remedy = "install Docker's command line client: https://docs.docker.com/engine/install"
+    gather(
+        lambda: process.require("docker", remedy),
+        lambda: _require_free_name(docker, config, deployment),
+        lambda: capacity.require_room(docker, config),
+        lambda: _require_inotify(docker, config),
+        lambda: _require_free_subnet(docker, config.local.subnet, deployment),
+    )
+    _note_other_clusters(docker, config)
+
+
+def _require_free_name(docker: Engine, config: Config, deployment: str) -> None:
+    others = [r for r in cluster_resources.owned(docker) if r.cluster == config.name and r.id != deployment]
+    provisioning.require_free_name(config, "this Docker Engine", [f"{other.kind} {other.name}" for other in others])
+
+
+def _nodes_of_others(docker: Engine, config: Config) -> list[Holding]:
+    return [
+        r for r in cluster_resources.owned(docker) if r.kind == "container" and r.running and r.cluster != config.name
+    ]
+
+
+def _note_other_clusters(docker: Engine, config: Config) -> None:
+    """Say that other clusters use this machine too, if this one would take all of it."""
+    others = sorted({node.cluster for node in _nodes_of_others(docker, config)})
+    if others and not (config.local.cpus and config.local.memory):
+        progress.note(
+            f"{', '.join(others)}: local clusters on this machine too, and each takes all cores and "
+            f"{capacity.MEMORY_SHARE:.0%} of the memory: divide them with --cpus and --memory, each per node"
+        )
+
+
+def _require_inotify(docker: Engine, config: Config) -> None:
+    """Check this machine's kernel, unless the nodes are on another machine's engine."""
+    if docker.is_local:
+        capacity.require_inotify(config.nodes, len(_nodes_of_others(docker, config)))
+
+
+def _require_free_subnet(docker: Engine, subnet: IPv4Network | None, deployment: str) -> None:
+    for other in cluster_resources.networks(docker) if subnet else []:
+        if subnet and other.subnet.overlaps(subnet) and not (deployment and other.id == deployment):
+            raise PreflightError(
+                f"local.subnet: {subnet} overlaps {other.subnet} of the Docker network {other.name}",
+                "choose another, or leave it out: then a free one is taken",
+            )
