@@ -22,7 +22,7 @@ ENTRYPOINT []
 SHELL ["/bin/sh", "-eux", "-c"]
 # hadolint ignore=DL3008
 RUN apt-get update; \
-    apt-get install --yes --no-install-recommends ca-certificates openssh-client procps; \
+    apt-get install --yes --no-install-recommends ca-certificates git openssh-client procps; \
     rm -rf /var/lib/apt/lists/* /var/cache/apt/*
 ENV PATH=/opt/orchestrator/bin:$PATH
 COPY --from=added /added /

@@ -39,12 +39,12 @@ class Protected:
         return [*exact, *(f"{name}{spec}" for name, specs in self.ranges.items() for spec in specs if spec)]
 
 
-def protected(site: Path) -> Protected:
-    """Find the protected packages among those installed in the directory ``site``."""
-    everything = metadata.distributions(path=[str(site)])
+def protected(*sites: Path) -> Protected:
+    """Find the protected packages among those in the directories ``sites``; the first of a name counts."""
+    everything = [*metadata.distributions(path=[*map(str, sites)])]
     installed: dict[str, metadata.Distribution] = {
         canonicalize_name(name): dist
-        for dist in everything
+        for dist in reversed(everything)
         if (name := dist.metadata["Name"])  # an interrupted pip leaves packages without one
     }
     exact, ranges, needed_by = dict[str, str](), dict[str, list[str]](), dict[str, str]()

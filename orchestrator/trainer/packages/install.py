@@ -35,7 +35,7 @@ def make(overlay: Path, request: PackagesRequest) -> Overlay:
         Abandoned: Standard input was closed.
     """
     request = with_dependencies(request)
-    image = conflicts_with_image.protected(overlays.image_site())
+    image = conflicts_with_image.protected(*overlays.image_sites())
     conflicts = conflicts_with_image.conflicts([*request.requirements, *request.constraints], image)
     if conflicts:
         raise pip.Failed(PackagesProblem(kind="conflict", conflicts=conflicts))

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import site
 import sysconfig
 import time
 import venv
@@ -26,14 +27,17 @@ IMAGE = "image.pth"
 STALE_SECONDS = 86400.0  # of files that a command sent before it was killed
 
 
-def image_site() -> Path:
-    """Return the directory of the image's packages: this program runs on the image's Python."""
-    return Path(sysconfig.get_path("purelib"))
+def image_sites() -> list[Path]:
+    """Return the directories of the image's packages, in order: this program runs on the image's Python.
+
+    Python of Debian and Ubuntu has several: those of pip and of apt.
+    """
+    return [Path(directory) for directory in site.getsitepackages()]
 
 
-def site(overlay: Path) -> Path:
+def packages_directory(overlay: Path) -> Path:
     """Return the directory of an overlay's packages."""
-    return Path(sysconfig.get_path("purelib", vars={"base": str(overlay)}))
+    return Path(sysconfig.get_path("purelib", "venv", {"base": str(overlay)}))
 
 
 @contextmanager
@@ -88,9 +92,10 @@ def begin(overlay: Path, aliases: Mapping[str, str], base: str) -> None:
 def _create(overlay: Path, aliases: Mapping[str, str]) -> None:
     """Make an empty overlay. pip and importlib.metadata find the image's packages too, behind those of the overlay."""
     venv.EnvBuilder(with_pip=False, symlinks=True).create(overlay)
-    (site(overlay) / IMAGE).write_text(f"import site; site.addsitedir({str(image_site())!r})\n")
+    lines = [f"import site; site.addsitedir({str(directory)!r})\n" for directory in image_sites()]
+    (packages_directory(overlay) / IMAGE).write_text("".join(lines))
     for name, version in aliases.items():
-        info = site(overlay) / f"{name.replace('-', '_')}-{version}.dist-info"
+        info = packages_directory(overlay) / f"{name.replace('-', '_')}-{version}.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
         (info / "INSTALLER").write_text("orchestrator\n")
@@ -141,7 +146,7 @@ def finish(overlay: Path, request: PackagesRequest, aliases: Mapping[str, str]) 
 
 def installed(overlay: Path) -> dict[str, str]:
     """Return the versions of the packages in an overlay itself."""
-    distributions = metadata.distributions(path=[str(site(overlay))])
+    distributions = metadata.distributions(path=[str(packages_directory(overlay))])
     return dict(sorted((name, dist.version) for dist in distributions if (name := dist.metadata["Name"])))
 
 

@@ -17,7 +17,13 @@ from orchestrator.schema.packages import PackageConflict, PackagesProblem, Packa
 from orchestrator.trainer.packages.conflicts_with_image import Protected, conflict, requirement
 
 OPTIONS = ("--progress-bar", "off", "--no-warn-script-location", "--disable-pip-version-check", "--no-input")
-SETTINGS = {"LANG": "C.UTF-8", "PIP_NO_CACHE_DIR": "1", "PIP_RETRIES": "2", "PIP_DEFAULT_TIMEOUT": "20"}
+SETTINGS = {
+    "LANG": "C.UTF-8",
+    "PIP_NO_CACHE_DIR": "1",
+    "PIP_RETRIES": "2",
+    "PIP_DEFAULT_TIMEOUT": "20",
+    "GIT_TERMINAL_PROMPT": "0",  # a repository that asks for a password is refused
+}
 SCM_VERSION, NO_VERSION = "SETUPTOOLS_SCM_PRETEND_VERSION", "0.0"
 BEAT_SECONDS = 10.0  # the control side takes a connection without a word for dead
 MOST_LINES, LAST_LINES, LONGEST = 10_000, 20, 500
@@ -64,7 +70,8 @@ def install(overlay: Path, request: PackagesRequest, image: Protected, say: Call
             Path(temporary, name).write_text(text + "\n")
         files = ("--constraint", str(constraints), "--requirement", str(requirements))
         argv = [str(overlay / "bin" / "python"), "-m", "pip", "install", *OPTIONS, *files]
-        environment = {"PIP_CERT": str(certificates), **_environment(request)}
+        trusted = {"PIP_CERT": str(certificates), "GIT_SSL_CAINFO": str(certificates)}
+        environment = {**trusted, **_environment(request)}
         lines = list[str]()
         if code := _run(argv, environment, lines, say):
             raise Failed(problem(lines or [f"exit code {code}"], image, request.wheels is None))

@@ -2,6 +2,10 @@
 
 import json
 import subprocess
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -287,7 +291,7 @@ def manage(python: Path, shared: Path, *hashes: str) -> list[str]:
 
 
 def test_packages_that_an_interrupted_pip_left_are_left_out(tmp_path: Path) -> None:
-    site = overlays.site(tmp_path)
+    site = overlays.packages_directory(tmp_path)
     for name, text in (("other", wheels.metadata("other", "1.0")), ("torch", wheels.metadata("torch", "2.0"))):
         (site / f"{name}-1.dist-info").mkdir(parents=True)
         (site / f"{name}-1.dist-info" / "METADATA").write_text(text)
@@ -314,3 +318,33 @@ def test_nothing_is_removed_during_an_installation(python: Path, shared: Path) -
     with overlays.locked(shared, lambda: None):
         refused = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (refused.returncode, refused.stderr) == (1, "packages are being installed: wait for it\n")
+
+
+BACKEND = """import pathlib, shutil
+def build_wheel(directory, *_):
+    made, = pathlib.Path(__file__).parent.glob("*.whl")
+    return pathlib.Path(shutil.copy(made, directory)).name
+"""
+BUILD_SYSTEM = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Iterator[str]:
+    """Serve a git repository with a package over HTTP, and yield its address."""
+    directory = tmp_path / "repository"
+    directory.mkdir()
+    wheels.wheel(directory, "cloned", "4.0")
+    (directory / "backend.py").write_text(BACKEND)
+    (directory / "pyproject.toml").write_text(BUILD_SYSTEM)
+    author = ("-c", "user.name=test", "-c", "user.email=test@localhost")
+    for words in (("init",), ("add", "."), (*author, "commit", "--message", "first"), ("update-server-info",)):
+        subprocess.run(["git", *words], cwd=directory, check=True, capture_output=True)
+    handler = partial(SimpleHTTPRequestHandler, directory=str(directory))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"git+http://127.0.0.1:{server.server_port}/.git"
+        server.shutdown()
+
+
+def test_package_of_a_git_repository_is_cloned(python: Path, shared: Path, repository: str) -> None:
+    assert installed(python, shared, request(None, f"cloned @ {repository}")).packages == {"cloned": "4.0"}
