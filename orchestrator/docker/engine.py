@@ -76,6 +76,18 @@ class Engine:
         """Return the directory of the engine's data on its machine."""
         return Path(self.facts["DockerRootDir"])
 
+    @property
+    def isolation(self) -> str | None:
+        """Return why this machine does not reach the engine's networks; None if it does.
+
+        Sources: Docker's pages "Networking on Docker Desktop" and "Rootless mode: known limitations".
+        """
+        if self.facts.get("OperatingSystem") == "Docker Desktop":
+            return "Docker Desktop runs containers in a virtual machine"
+        if "name=rootless" in (self.facts.get("SecurityOptions") or []):
+            return "rootless Docker runs containers in a network namespace of its own"
+        return None
+
     @cached_property
     def patient(self) -> "docker.DockerClient":
         """Return a client for requests that take long and are silent meanwhile."""

@@ -19,12 +19,21 @@ def require(config: Config, record: Record | None) -> None:
     remedy = "install Docker's command line client: https://docs.docker.com/engine/install"
     gather(
         lambda: process.require("docker", remedy),
+        lambda: _require_reachable_networks(docker),
         lambda: _require_free_name(docker, config, deployment),
         lambda: capacity.require_room(docker, config),
         lambda: _require_inotify(docker, config),
         lambda: _require_free_subnet(docker, config.local.subnet, deployment),
     )
     _note_other_clusters(docker, config)
+
+
+def _require_reachable_networks(docker: Engine) -> None:
+    if docker.isolation:
+        raise PreflightError(
+            f"Docker at {docker.host} cannot have nodes: {docker.isolation}, so ssh would not reach them",
+            "use an engine of root on this machine: `sudo apt install docker.io`, then `docker context use default`",
+        )
 
 
 def _require_free_name(docker: Engine, config: Config, deployment: str) -> None:

@@ -68,6 +68,26 @@ def test_no_free_network_names_the_key() -> None:
 
 
 @pytest.mark.parametrize(
+    ("facts", "problem"),
+    [
+        (
+            {"OperatingSystem": "Docker Desktop"},
+            "cannot have nodes: Docker Desktop runs containers in a virtual machine",
+        ),
+        ({"SecurityOptions": ["name=seccomp", "name=rootless"]}, "cannot have nodes: rootless Docker runs containers"),
+    ],
+)
+def test_engine_whose_networks_cannot_be_reached_is_refused(
+    monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any], problem: str
+) -> None:
+    info = {"NCPU": 4, "MemTotal": 8 << 30, "DockerRootDir": "/nowhere", **facts}
+    with docker_stand_in.listening({"/info": (200, [info])}) as address:
+        monkeypatch.setenv("DOCKER_HOST", address)
+        with pytest.raises(PreflightError, match=problem):
+            local.preflight(Config(name="free"), None)
+
+
+@pytest.mark.parametrize(
     ("settings", "problem"),
     [
         ({"cpus": 5}, "local.cpus: 5 asked for, this machine has 4"),
