@@ -68,6 +68,7 @@ def run_script(
     secret = [*([config_file] if config_file else []), *environment.files]
     packages = None if no_packages else requirements.find(command, requirements_file, wheels, *secret)
     source = script.gather(command, *secret, wheels=wheels)
+    progress.note(script_imports.unsent_arguments(source))
     if dry_run:
         progress.note(script_imports.unsent(source))
         return result_tables.source(source, json, packages)

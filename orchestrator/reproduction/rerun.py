@@ -62,7 +62,8 @@ def source(old: Exported) -> Source:
     files = {str(path.relative_to(directory)): path for path in sorted(directory.rglob("*")) if path.is_file()}
     if not files:
         raise ConfigError([f"{old.run.id}: its code is not in the archive"], "export it where it was started")
-    return Source(directory, old.run.command, files, {})
+    names = (name.removeprefix(f"{scripts.DIRECTORY}/") for name in old.provenance.directories)
+    return Source(directory, old.run.command, files, {}, dict.fromkeys(names, directory))  # sent without content
 
 
 def run_script(

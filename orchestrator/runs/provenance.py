@@ -7,9 +7,9 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, StringConstraints
 
 from orchestrator import __version__, packaged_files, process, providers, state
 from orchestrator.cluster import Cluster
@@ -23,6 +23,8 @@ from orchestrator.state import Record, StateDir
 
 FILE = "provenance.json"
 GIT_SECONDS = 10.0
+# Without "." and "..": archives may come from other people.
+DirectoryName = Annotated[str, StringConstraints(pattern=r"^[^/.\x00][^/\x00]*(/[^/.\x00][^/\x00]*)*$")]
 PUBLIC = (
     *("provider", "nodes", "slots", "framework", "image", "gpu.driver", "gpu.architecture"),
     *("local.cpus", "local.memory", "local.base_image"),
@@ -62,6 +64,7 @@ class Provenance(File):
         image_files: SHA-256 of each file that the image was built from.
         nodes: Nodes by name.
         variables: Names of the variables that the user set for the ranks.
+        directories: Names of directories without files in the run's directory.
     """
 
     version: Literal[1] = 1
@@ -74,6 +77,7 @@ class Provenance(File):
     image_files: dict[str, str] = Field({})
     nodes: dict[str, NodeRecord] = Field({})
     variables: list[str] = Field([])
+    directories: list[DirectoryName] = Field([])
 
 
 def record(
@@ -85,7 +89,7 @@ def record(
         state_dir: State directory of the cluster.
         cluster: Deployed cluster.
         run: Run with the hardware of the nodes.
-        files: Files that are sent for it, by name.
+        files: Files and directories without content that are sent for it, by name.
         variables: Names of the variables for its ranks.
     """
     nodes = {
@@ -100,6 +104,7 @@ def record(
         script=commit(script) if script else None,
         nodes=nodes,
         variables=sorted(variables),
+        directories=[name for name, path in files.items() if path.is_dir() and name.isprintable()],  # JSON is UTF-8
         **_of_record(state.read(state_dir)),
     )
     state.replace(state_dir.runs / run.id / FILE, provenance.model_dump_json(indent=2) + "\n")

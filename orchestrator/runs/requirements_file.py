@@ -86,8 +86,8 @@ class Reader:
 
     def package(self, directory: Path, rest: str = "") -> str:
         """Note the files of the package in ``directory``; return its line, which ends with ``rest``."""
-        files, _ = sent_files.select(directory.resolve(), *self._secret, wheels=self._wheels)
-        return self._send(files, rest)
+        selected = sent_files.select(directory.resolve(), *self._secret, wheels=self._wheels)
+        return self._send(selected.files, rest)
 
     def _send(self, files: dict[str, Path], rest: str) -> str:
         self._sent += 1

@@ -1,30 +1,38 @@
 """User scripts: locate the script, and adapt the command to its directory, which is sent."""
 
 import os
+import re
+import shlex
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.errors import ConfigError
 from orchestrator.runs import sent_files
 
-LAUNCHERS = {"horovodrun", "mpirun", "mpiexec", "torchrun"}
+LAUNCHERS = {"horovodrun", "mpirun", "mpirun.openmpi", "mpiexec", "orterun", "torchrun", "accelerate", "deepspeed"}
+# By `python -m`, these or a module below them.
+LAUNCHER_MODULES = (
+    *("torch.distributed.run", "torch.distributed.launch", "accelerate.commands", "deepspeed.launcher"),
+    "horovod.runner",
+)
+INTERPRETER = re.compile(r"python[\d.]*|bash|sh|env")
 
 
 def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
     """Locate the script that ``argv`` runs; return the directory to send, and the command as run from inside it.
 
     The script is the first argument that ends in .py or is a local file; ``python -m module`` sends the current
-    directory. Raises ConfigError if there is no script, it cannot be executed, or a launcher is named.
+    directory. A path to an interpreter becomes its name on the nodes. Raises ConfigError if there is no script, it
+    cannot be executed, or a launcher is named.
     """
     if not argv:
         raise ConfigError(["run: nothing to run: `orchestrator run -- python my_script.py`"])
-    if argv[0] in LAUNCHERS:
-        problem = f"run: {argv[0]}: is a launcher, and `run` starts every rank itself: leave it and its options out"
-        raise ConfigError([problem], "`orchestrator run --np 2 -- python my_script.py`; --launcher names a launcher")
+    argv = _with_interpreter_of_nodes(argv)
     for position, argument in enumerate(argv):
+        _require_no_launcher(argv, position)
         if argument == "-m":
             return Path.cwd(), list(argv)
         path = Path(argument)
@@ -41,6 +49,41 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
     )
 
 
+def _with_interpreter_of_nodes(argv: Sequence[str]) -> list[str]:
+    """Replace the path to an interpreter, also after ``env NAME=VALUE``, by its name: the nodes have their own."""
+    words = list(argv)
+    for position, word in enumerate(argv):
+        name = _program(word)
+        if "/" in word and INTERPRETER.fullmatch(name):
+            words[position] = "python" if name.startswith("python") else name
+        if name != "env" and "=" not in word:
+            break
+    return words
+
+
+def _require_no_launcher(argv: Sequence[str], position: int) -> None:
+    """Raise ConfigError, with the command to use instead, if the word at ``position`` starts a launcher."""
+    word, following = argv[position], "".join(argv[position + 1 : position + 2])
+    if word == "-m" and any(f"{following}.".startswith(f"{module}.") for module in LAUNCHER_MODULES):
+        named = f"-m {following}"
+    elif _program(word) in LAUNCHERS:
+        named = word
+    else:
+        return
+    rest = argv[position + 1 :]
+    begins = next((index for index, word in enumerate(rest) if word == "-m" or word.endswith(".py")), None)
+    script = "my_script.py" if begins is None else shlex.join(rest[begins:])
+    raise ConfigError(
+        [f"run: {named}: is a launcher, and `run` starts every rank itself: leave it and its options out"],
+        f"`orchestrator run -- python {script}`; --np sets the number of ranks, --launcher names a launcher",
+    )
+
+
+def _program(word: str) -> str:
+    """Return the name of the program that ``word`` is or is the path of; "" for NAME=VALUE, an argument of env."""
+    return "" if "=" in word else Path(word).name
+
+
 def _is_file(path: Path) -> bool:
     """Tell whether ``path`` is a file; code passed as an argument may be too long for a path."""
     with suppress(OSError):
@@ -53,12 +96,14 @@ class Source:
     """A script with its directory: ``command`` as run from inside it, and the ``files`` to send by relative name.
 
     ``left_out`` has the reason for each file that is not sent. Hidden and ignored files and caches are in neither.
+    ``directories`` are created, too: they have no files that are sent.
     """
 
     directory: Path
     command: list[str]
     files: dict[str, Path]
     left_out: dict[str, str]
+    directories: dict[str, Path] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -86,10 +131,10 @@ def gather(argv: Sequence[str], *secret: Path | None, wheels: Path | None = None
         ConfigError: The files are too large or cannot be read, or ``argv`` names a file that is not sent.
     """
     directory, command = locate(argv)
-    files, left_out = sent_files.select(directory, *secret, wheels=wheels)
+    files, left_out, directories = sent_files.select(directory, *secret, wheels=wheels)
     refused = [argument for argument in command if os.path.normpath(argument) in left_out]
     if refused:
         raise ConfigError(
             [f"run: {argument}: is not sent: {left_out[os.path.normpath(argument)]}" for argument in refused]
         )
-    return Source(directory, command, files, left_out)
+    return Source(directory, command, files, left_out, directories)

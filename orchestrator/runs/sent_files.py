@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import NamedTuple
 
 from pathspec import GitIgnoreSpec
 
@@ -15,7 +16,15 @@ IGNORE = ".orchestratorignore"
 LEFT_OUT = {"venv", "__pycache__", "node_modules"}
 
 
-def select(directory: Path, *secret: Path | None, wheels: Path | None = None) -> tuple[dict[str, Path], dict[str, str]]:
+class Selected(NamedTuple):
+    """Files to send by name, the reason for each that is left out, and ``directories`` that would have no files."""
+
+    files: dict[str, Path]
+    left_out: dict[str, str]
+    directories: dict[str, Path]
+
+
+def select(directory: Path, *secret: Path | None, wheels: Path | None = None) -> Selected:
     """Select the files of ``directory`` to send.
 
     Args:
@@ -24,7 +33,7 @@ def select(directory: Path, *secret: Path | None, wheels: Path | None = None) ->
         wheels: Directory of wheels, which are sent to be installed.
 
     Returns:
-        The files by name, and the reason for each that is left out.
+        The files, and directories without files, among them ignored ones: scripts expect them to exist.
 
     Raises:
         ConfigError: The files are too large or cannot be read.
@@ -32,7 +41,9 @@ def select(directory: Path, *secret: Path | None, wheels: Path | None = None) ->
     selection = _Selection(directory, secret, wheels)
     with readable():
         files = {str(path.relative_to(directory)): path for path in selection.files(directory, frozenset())}
-    return files, selection.left_out
+    parents = {str(above) for name in (*files, *selection.directories) for above in PurePath(name).parents}
+    directories = {name: path for name, path in selection.directories.items() if name not in parents}
+    return Selected(files, selection.left_out, directories)
 
 
 @contextmanager
@@ -56,23 +67,28 @@ class _Selection:
         self.wheels = wheels.resolve() if wheels else None
         self.secret, self.ignored = secret_files.named(*secret), _ignored(directory / IGNORE)
         self.left_out, self.size = dict[str, str](), 0
+        self.directories = dict[str, Path]()
 
     def files(self, directory: Path, above: frozenset[Path]) -> Iterator[Path]:
         """Yield the files below ``directory``, never again those of a directory ``above`` it. Raises OSError."""
         ancestors = above | {directory.resolve()}
         for entry in sorted(directory.iterdir()):
+            if _is_private(entry.name):
+                continue
             name, is_directory = str(entry.relative_to(self.directory)), entry.is_dir()
-            if _is_private(entry.name) or self.ignored.match_file(f"{name}/" if is_directory else name):
+            if self.ignored.match_file(f"{name}/" if is_directory else name):
+                self.directories |= {name: entry} if is_directory and not self._reason(entry) else {}
                 continue
             if not is_directory and not entry.is_file():  # a device, a pipe, a link to nothing
                 continue
             if reason := self._reason(entry):
                 self.left_out[name] = reason
-            elif is_directory:
-                yield from self.files(entry, ancestors) if entry.resolve() not in ancestors else ()
-            else:
+            elif not is_directory:
                 self._count(entry)
                 yield entry
+            elif entry.resolve() not in ancestors:
+                self.directories[name] = entry
+                yield from self.files(entry, ancestors)
 
     def _reason(self, entry: Path) -> str:
         """Return why ``entry`` is not sent; "" if it is sent."""

@@ -110,7 +110,7 @@ def start(
         cluster: Deployed cluster.
         head: Session on the head.
         run: Run with a command.
-        files: Local files, by name in the run's directory.
+        files: Local files and directories without content, by name in the run's directory.
         texts: Contents of further files, by name in the run's directory.
         environment: Variables that the user sets for the ranks; they may hold passwords.
 

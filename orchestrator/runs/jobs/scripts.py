@@ -56,7 +56,7 @@ def start(
         progress.note(note)
     with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         package_overlays.require(head, overlay)
-        files = {f"{DIRECTORY}/{name}": path for name, path in source.files.items()}
+        files = {f"{DIRECTORY}/{name}": path for name, path in {**source.files, **source.directories}.items()}
         source_archive.keep(state_dir, run, copy)
         control.start(state_dir, cluster, head, run, files, {}, environment.values)
     return run

@@ -1,8 +1,10 @@
 """Recognize the launcher that a script needs by what it imports, without executing it."""
 
 import ast
+import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,12 +70,47 @@ def unsent(source: Source) -> str:
     return ""
 
 
+def unsent_arguments(source: Source) -> str:
+    """Return what to tell a user whose arguments name files here that are not sent; "" if they name none."""
+    here, sent = Path.cwd(), source.directory
+    script = next((index for index, word in enumerate(source.command) if word.removeprefix("./") in source.files), None)
+    if sent == here or script is None:
+        return ""
+    values = [value for word in source.command[script + 1 :] for value in (word, word.partition("=")[2])]
+    unsent = [value for value in values if _exists(here / value) and not _exists(sent / value)]
+    if not unsent:
+        return ""
+    found = f"{', '.join(dict.fromkeys(unsent))}: found in {here}, but only {sent} is sent: if the script reads it, "
+    return found + (_from_here(source, here) or f"copy it to {sent} and name it relative to that directory")
+
+
+def _exists(path: Path) -> bool:
+    """Tell whether ``path`` exists; an argument may be too long for a path."""
+    with suppress(OSError):
+        return path.exists()
+    return False
+
+
+def _from_here(source: Source, here: Path) -> str:
+    """Return how to send all of ``here`` with a script in a directory of it; "" if it cannot be started as a module."""
+    script, directory = _script(source), os.path.relpath(source.directory, here)
+    if script is None or "." in directory:
+        return ""
+    imported = {name.partition(".")[0] for name in _names(script, source.files, set())}
+    siblings = imported & {name.partition("/")[0].removesuffix(".py") for name in source.files}
+    return _as_module(here / directory / script, here, f"--env PYTHONPATH={directory} " if siblings else "")
+
+
 def _remedy(script: Path, root: str, above: Path) -> str:
-    module = ".".join(script.relative_to(above).with_suffix("").parts)
     return (
-        f"{script.name} imports {root} of {above}, but only {script.parent} is sent: unless {root} is installed, use"
-        f" `orchestrator run -- python -m {module}` in {above}"
+        f"{script.name} imports {root} of {above}, but only {script.parent} is sent: unless {root} is installed,"
+        f" {_as_module(script, above)}"
     )
+
+
+def _as_module(script: Path, above: Path, options: str = "") -> str:
+    module = ".".join(script.relative_to(above).with_suffix("").parts)
+    return f"use `orchestrator run {options}-- python -m {module}` in {above}"
 
 
 def _script(source: Source) -> str | None:

@@ -41,7 +41,7 @@ def scripted(directory: Path, *argv: str, variables: Iterable[str] = (), exit_co
     state_dir = builders.deployed()
     source = script.gather(argv)
     run = builders.run(id="script-1", kind="script", command=source.command)
-    here = _launched(state_dir, run, source.files, variables, exit_code)
+    here = _launched(state_dir, run, {**source.files, **source.directories}, variables, exit_code)
     source_archive.keep(state_dir, run, source_archive.packed(source))
     (here / "output").mkdir(exist_ok=True)
     (here / "output" / "results.json").write_text(json.dumps({"loss": 0.5, "epochs": [{"top1": 0.9}]}))

@@ -74,6 +74,18 @@ def test_variables_must_be_given_again(tmp_path: Path) -> None:
     rerun.require_variables(old, {"TOKEN": "x"})
 
 
+def test_directories_without_files_are_created_again(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "code" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "code" / "train.py").touch()
+    (tmp_path / "code" / "odd\udcff").mkdir()  # no UTF-8
+    cases.scripted(tmp_path / "code", "python", str(tmp_path / "code" / "train.py"))
+    assert cli("export", "-o", "run.tar.gz").returncode == 0
+    with run_archive.unpacked(tmp_path / "run.tar.gz") as directory:
+        code = rerun.source(exported_run.load(directory))
+    assert list(code.files) == ["train.py"]
+    assert list(code.directories) == ["checkpoints"]
+
+
 def test_script_without_its_code_is_refused() -> None:
     with pytest.raises(ConfigError, match="its code is not in the archive"):
         rerun.source(cases.loaded())
@@ -97,6 +109,8 @@ def changed(tmp_path: Path, **files: bytes) -> Path:
         ({"config_json": b'{"run": "x"}'}, "config.json: model: Field required"),
         ({"results_json": b'{"epochs": NaN}'}, "results.json: 'NaN' is not a finite number"),
         ({"provenance_json": b'{"nodes": 7}'}, "provenance.json: nodes: 7"),
+        ({"provenance_json": b'{"directories": ["src/../../x"]}'}, "provenance.json: directories"),
+        ({"provenance_json": b'{"directories": ["/x"]}'}, "provenance.json: directories"),
         ({"packages_json": b'{"image": {"../x": "1"}}'}, "packages.json: image"),
     ],
 )

@@ -13,7 +13,8 @@ from orchestrator import state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError
-from orchestrator.runs import checksums, jobs, prediction_inputs, source_archive, store
+from orchestrator.reproduction import exported_run
+from orchestrator.runs import checksums, jobs, prediction_inputs, run_record, script, source_archive, store
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.jobs import resumed_training, scripts
 from orchestrator.runs.script import Source
@@ -112,6 +113,30 @@ def test_script_whose_code_cannot_be_kept_does_not_start(head: Head, cluster: Cl
     with room_for_small_files(), pytest.raises(ConfigError, match="File too large"):
         scripts.start(state_dir, cluster, builders.DIGEST, Config(), source, UserEnvironment(), None)
     assert head.started == []
+
+
+def test_empty_and_ignored_directories_of_a_script_exist_in_its_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_record, "SHARED", str(tmp_path / "shared"))
+    code = tmp_path / "code"
+    for name in ("checkpoints", "big/part"):
+        (code / name).mkdir(parents=True)
+    for name in ("train.py", "big/part/a.bin"):
+        (code / name).touch()
+    (code / ".orchestratorignore").write_text("big/\n")
+
+    def answer(command: str) -> bytes | None:
+        return None if command.startswith(("tar", "mkdir")) else Head()(command)
+
+    source = script.gather(["python", str(code / "train.py")])
+    state_dir = builders.deployed("demo", nodes=1)
+    with ssh_stand_in.listening(answer) as (port, host_key):
+        _, cluster = ssh_stand_in.deployed(port, host_key)
+        run = scripts.start(state_dir, cluster, builders.DIGEST, Config(), source, UserEnvironment(), None)
+    copy = Path(run.workdir)
+    assert sorted(str(path.relative_to(copy)) for path in copy.rglob("*")) == ["big", "checkpoints", "train.py"]
+    assert exported_run.load(state_dir.runs / run.id).provenance.directories == ["src/big", "src/checkpoints"]
 
 
 def test_code_of_a_script_is_kept_before_its_run_has_a_record() -> None:

@@ -56,12 +56,69 @@ def test_module_runs_in_the_working_directory(project: Path) -> None:
         (["python", "-c", "1;" * 2000], "run: no script in `python -c 1;1;"),
         ([], "run: nothing to run"),
         (["torchrun", "train.py"], "run: torchrun: is a launcher"),
+        (["/opt/bin/torchrun", "train.py"], "run: /opt/bin/torchrun: is a launcher"),
+        (["env", "OMP_NUM_THREADS=1", "torchrun", "train.py"], "run: torchrun: is a launcher"),
+        (["accelerate", "launch", "train.py"], "run: accelerate: is a launcher"),
+        (["deepspeed", "train.py"], "run: deepspeed: is a launcher"),
+        (["mpirun.openmpi", "python", "train.py"], "run: mpirun.openmpi: is a launcher"),
+        (["orterun", "python", "train.py"], "run: orterun: is a launcher"),
+        (["python", "-m", "torch.distributed.run", "train.py"], "run: -m torch.distributed.run: is a launcher"),
+        (["python", "-m", "torch.distributed.launch", "train.py"], "run: -m torch.distributed.launch: is a launcher"),
+        (["python", "-m", "accelerate.commands.launch", "train.py"], "run: -m accelerate.commands.launch: is a"),
+        (["python", "-m", "deepspeed.launcher.runner", "train.py"], "run: -m deepspeed.launcher.runner: is a"),
+        (["python", "-m", "horovod.runner", "train.py"], "run: -m horovod.runner: is a launcher"),
     ],
 )
 def test_command_without_an_existing_script_is_refused(argv: list[str], problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         script.locate(argv)
     assert caught.value.problems[0].startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("argv", "remedy"),
+    [
+        (["torchrun", "--nproc_per_node", "2", "train.py", "--lr", "1"], "python train.py --lr 1`"),
+        (["python", "-m", "torch.distributed.run", "--nproc_per_node", "2", "train.py"], "python train.py`"),
+        (["torchrun", "--nproc_per_node=2", "-m", "model.net", "-v"], "python -m model.net -v`"),
+        (["mpirun", "-np", "2", "./go"], "python my_script.py`"),
+    ],
+)
+def test_refused_launcher_names_the_command_without_it(argv: list[str], remedy: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        script.locate(argv)
+    assert caught.value.hint.startswith(f"`orchestrator run -- {remedy}")
+
+
+def test_script_and_module_named_like_a_launcher_are_accepted(project: Path) -> None:
+    (project / "torchrun.py").touch()
+    for argv in (
+        ["python", "torchrun.py", "-m", "torch.distributed.run"],
+        ["python", "-m", "torch.distributed.runner"],
+    ):
+        assert script.locate(argv) == (project, argv)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ([".venv/bin/python"], ["python"]),
+        (["venv/bin/python3.12"], ["python"]),
+        (["/usr/bin/env", "python"], ["env", "python"]),
+        (["env", "SEED=1", ".venv/bin/python3"], ["env", "SEED=1", "python"]),
+        (
+            ["env", "TOOL=/usr/bin/python3", "RUN=/usr/bin/mpirun", "python"],
+            ["env", "TOOL=/usr/bin/python3", "RUN=/usr/bin/mpirun", "python"],
+        ),
+        (["/bin/bash"], ["bash"]),
+    ],
+)
+def test_path_to_an_interpreter_is_not_the_script(project: Path, words: list[str], name: list[str]) -> None:
+    for directory in (".venv/bin", "venv/bin"):
+        for interpreter in ("python", "python3", "python3.12"):
+            (project / directory).mkdir(parents=True, exist_ok=True)
+            (project / directory / interpreter).touch(mode=0o755)
+    assert script.locate([*words, "model/net.py", "-v"]) == (project / "model", [*name, "net.py", "-v"])
 
 
 def gather(config: Path | None = None) -> Source:
@@ -183,6 +240,20 @@ def test_orchestratorignore_excludes_files(project: Path) -> None:
     assert gather().left_out == {}
 
 
+def test_directories_without_sent_files_are_in_the_copy(project: Path, tmp_path: Path) -> None:
+    for name in ("checkpoints", "data/raw", "weights/old", "logs", "wheels", "tmp/__pycache__", "tmp/.cache"):
+        (project / name).mkdir(parents=True)
+    for name in ("weights/old/a.bin", "logs/.gitkeep", "data/raw/id_rsa", "wheels/six-1-py3-none-any.whl"):
+        (project / name).touch()
+    (project / "away").symlink_to(tmp_path)
+    (project / "scratch").symlink_to(tmp_path)
+    (project / "round").symlink_to(project)
+    (project / ".orchestratorignore").write_text("weights/\nscratch\n")
+    source = script.gather(["python", "train.py"], wheels=project / "wheels")
+    assert sorted(source.files) == ["model/net.py", "train.py"]
+    assert sorted(source.directories) == ["checkpoints", "data/raw", "logs", "tmp", "weights"]
+
+
 def test_orchestratorignore_cannot_include_credentials(project: Path) -> None:
     (project / "server.pem").touch()
     (project / ".orchestratorignore").write_text("!server.pem\n")
@@ -272,6 +343,14 @@ def test_dry_run_names_wheels_and_modules_that_are_not_sent(project: Path, cli: 
     finished = cli("run", "--dry-run", "--wheels", str(project / "wheels"), "--", "python", str(project / "train.py"))
     assert "not sent: wheels: it is the directory of --wheels" in finished.stdout
     assert "six-1" not in finished.stdout
+    assert "`orchestrator run -- python -m project.train`" in finished.stderr
+
+
+def test_dry_run_names_an_argument_that_is_not_sent(project: Path, cli: Cli) -> None:
+    (project.parent / "conf.yaml").touch()
+    finished = cli("run", "--dry-run", "--", "python", "project/train.py", "--config", "conf.yaml")
+    assert finished.returncode == 0
+    assert "conf.yaml: found in " in finished.stderr
     assert "`orchestrator run -- python -m project.train`" in finished.stderr
 
 
