@@ -6,6 +6,7 @@ umask 022
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 account=orchestrator
 mark=/etc/orchestrator/deployment
+local_home=/var/lib/$account-home # not in /var/lib/orchestrator, which Ansible removes while it uses the account
 
 marked() { if [ -e $mark ]; then sed -n "s/^$1 //p" $mark; fi; }
 was() { if [ -e "$1" ]; then echo found; else echo made; fi; }
@@ -29,6 +30,18 @@ put() {
   fi
 }
 
+# Prints the home directory of an account to create. Only its real path is also a path in the trainer container.
+# An automounted /home, and NFS, may not let root create or own a directory there.
+new_home() {
+  home=$(readlink -f /home || echo /home)/$account
+  if [ -w "$home" ] || { mkdir "$home.try" && chown "$uid:$gid" "$home.try"; } 2> /dev/null; then
+    echo "$home"
+  else
+    echo $local_home
+  fi
+  rmdir "$home.try" 2> /dev/null || true
+}
+
 other=$(marked id)
 if [ -n "$other" ] && [ "$other" != "$id" ]; then
   echo "it is already a node of cluster $(marked cluster) (deployment $other), expected deployment $id:" \
@@ -37,7 +50,7 @@ if [ -n "$other" ] && [ "$other" != "$id" ]; then
 fi
 
 # The original state is recorded before any change: release.sh restores it, even if this script was interrupted.
-if entry=$(getent passwd $account); then home=$(echo "$entry" | cut -d : -f 6); else home=/home/$account; fi
+if entry=$(getent passwd $account); then home=$(echo "$entry" | cut -d : -f 6); else home=$(new_home); fi
 had_account=$(marked account) had_home=$(marked home) had_keys=$(marked keys) had_shared=$(marked shared)
 mkdir -p /etc/orchestrator
 put $mark 0644 root:root << END
@@ -54,11 +67,12 @@ END
 if [ -z "$entry" ]; then
   if [ -z "$uid" ]; then
     echo "account $account does not exist, and Ansible needs it to remove the configuration:" \
-      "\`sudo useradd --system --create-home --shell /bin/bash $account\` on this machine creates it" >&2
+      "\`sudo useradd --system --home-dir $home --create-home --shell /bin/bash $account\` on this machine" \
+      "creates it" >&2
     exit 1
   fi
   getent group $account > /dev/null || groupadd --system --gid "$gid" $account
-  useradd --system --uid "$uid" --gid "$gid" --home-dir $home --create-home --shell /bin/bash --password '*' $account
+  useradd --system --uid "$uid" --gid "$gid" --home-dir "$home" --create-home --shell /bin/bash --password '*' $account
   echo "changed account $account"
 fi
 if [ "$(marked account)" = made ]; then
@@ -70,7 +84,14 @@ if [ "$(marked account)" = made ]; then
 fi
 
 owner=$(id -u $account):$(id -g $account)
-if [ ! -d "$home/.ssh" ]; then install -d -m 700 -o "${owner%:*}" -g "${owner#*:}" "$home/.ssh"; fi
+for directory in "$home" "$home/.ssh"; do
+  if [ ! -d "$directory" ]; then install -d -m 700 -o "${owner%:*}" -g "${owner#*:}" "$directory" || true; fi
+done
+if [ ! -w "$home/.ssh" ]; then
+  echo "root cannot write the key of account $account to $home/.ssh (automounted or on NFS?):" \
+    "\`sudo usermod --home $local_home $account\` on this machine gives it a home directory on its disk" >&2
+  exit 1
+fi
 keys=$home/.ssh/authorized_keys
 before=
 if [ -e "$keys" ]; then before=$(cat "$keys"); fi

@@ -21,6 +21,7 @@ _LINE = re.compile(r"^survey (\w+) ?(.*)$", re.MULTILINE)
 class HostSurvey(BaseModel):
     """Output of survey.sh. ``account`` is the entry of ACCOUNT in /etc/passwd; ``mark_*`` is from a deploy's mark.
 
+    ``real_home`` and ``real_shared`` are the real paths of ACCOUNT's home directory and of /shared, without links.
     ``gpu`` is the model of the host's GPUs, ``sudo`` is "yes" or the reason why sudo does not work, ``shared`` is the
     number of entries in /shared (None if it does not exist), ``shared_kept`` is "yes" if a teardown kept files in it;
     ``shared_cluster`` and ``shared_id`` are the cluster and the deployment that use it, if it is mounted.
@@ -38,6 +39,7 @@ class HostSurvey(BaseModel):
     ids: set[int]
     sudo: str
     account: list[str] = []
+    real_home: str = ""
     account_sudo: str = ""
     mark_cluster: str = ""
     mark_id: str = ""
@@ -45,6 +47,7 @@ class HostSurvey(BaseModel):
     mark_by: str = ""
     mark_account: str = ""
     shared: int | None = None
+    real_shared: str = ""
     shared_kept: str = ""
     shared_cluster: str = ""
     shared_id: str = ""

@@ -1,5 +1,6 @@
 """Requirements that hosts must meet for a deploy. Each finding has a remedy."""
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address
@@ -29,6 +30,7 @@ def problems(host: SurveyedHost, config: Config, deployment: str) -> list[Prefli
         *_connection(host),
         *_machine(host, host.survey, config),
         *_account(host, host.survey),
+        *(_links(host.survey) if config.hosts.trainer == "container" else ()),
         *_mark(host, host.survey, deployment),
         *_address(host, host.survey),
         *_content(host, host.survey, config, deployment),
@@ -64,7 +66,8 @@ def _connection(host: SurveyedHost) -> Findings:
 def _machine(host: SurveyedHost, survey: HostSurvey, config: Config) -> Findings:
     if survey.sudo != "yes":
         user = host.resolved.user if host.resolved else "USER"
-        grant = f"echo '{user} ALL=(ALL) NOPASSWD: ALL' | sudo tee /etc/sudoers.d/{user}"
+        file = re.sub(r"[^\w-]", "_", user)  # sudo ignores file names with a dot
+        grant = f"echo '{user} ALL=(ALL) NOPASSWD: ALL' | sudo tee /etc/sudoers.d/{file}"
         yield f"sudo does not work without a password: {survey.sudo}", f"there: `{grant}`"
     if survey.architecture != ARCHITECTURE:
         yield f"its architecture is {survey.architecture}", f"{ARCHITECTURE} is needed: leave it out"
@@ -89,6 +92,23 @@ def _account(host: SurveyedHost, survey: HostSurvey) -> Findings:
         yield f"its account {ACCOUNT} has the shell {shell}", f"there: `sudo usermod --shell /bin/bash {ACCOUNT}`"
     if survey.mark_account == "made" and host.resolved and host.resolved.user == ACCOUNT:
         yield f"account {ACCOUNT} is removed at teardown", "log in with an account of your own: USER@ADDRESS"
+
+
+def _links(survey: HostSurvey) -> Findings:
+    """Yield links whose real paths do not exist in the trainer container, where programs start in real paths."""
+    lacking = "which does not exist in the trainer container"
+    if survey.real_shared not in ("", "/shared"):
+        line = shlex.quote(f"{survey.real_shared} /shared none bind,_netdev 0 0")
+        yield (
+            f"its /shared is a link to {survey.real_shared}, {lacking}",
+            f"there: `sudo rm /shared && sudo mkdir /shared && echo {line} | sudo tee -a /etc/fstab && "
+            "sudo mount /shared` mounts it instead",
+        )
+    if survey.account and survey.real_home not in ("", survey.account[-2]):
+        yield (
+            f"the home directory {survey.account[-2]} of its account {ACCOUNT} is in {survey.real_home}, {lacking}",
+            f"there: `sudo usermod --home {shlex.quote(survey.real_home)} {ACCOUNT}`",
+        )
 
 
 def _mark(host: SurveyedHost, survey: HostSurvey, deployment: str) -> Findings:

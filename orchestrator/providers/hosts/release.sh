@@ -32,7 +32,7 @@ remove_account() {
 
 remove_key() {
   home=$(getent passwd $account | cut -d : -f 6)
-  keys=$(readlink -f "$home/.ssh/authorized_keys")
+  keys=$(readlink -f "$home/.ssh/authorized_keys") || true # fails if there is no home directory
   if [ -e "$keys" ]; then
     grep -v " orchestrator:$(marked cluster):$id\$" "$keys" > "$keys.new" || [ $? = 1 ] # code 1: no line is left
     chmod --reference="$keys" "$keys.new"

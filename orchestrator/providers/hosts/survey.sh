@@ -30,11 +30,13 @@ survey ids "$(echo $(getent passwd | cut -d : -f 3) $(getent group | cut -d : -f
 if message=$(sudo -n true 2>&1); then survey sudo yes; else survey sudo "$(echo $message)"; fi
 if entry=$(getent passwd orchestrator); then
   survey account "$entry"
+  survey real_home "$(readlink -f "$(echo "$entry" | cut -d : -f 6)")"
   if sudo -n -u orchestrator sudo -n true > /dev/null 2>&1; then survey account_sudo yes; fi
 fi
 if [ -r /etc/orchestrator/deployment ]; then sed 's/^/survey mark_/' /etc/orchestrator/deployment; fi
 
 if [ -d /shared ]; then
+  survey real_shared "$(readlink -f /shared)"
   # Number of entries, without notebooks, which a teardown keeps.
   survey shared "$(ls -A /shared 2> /dev/null | grep -vcxE 'lost[+]found|notebooks')"
   if [ -e /shared/.orchestrator-kept ]; then survey shared_kept yes; fi

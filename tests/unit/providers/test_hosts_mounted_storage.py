@@ -70,6 +70,17 @@ def test_head_marks_the_storage_once_and_a_survey_reports_it(machine: Path) -> N
     ]
 
 
+def test_survey_reports_where_links_lead(machine: Path) -> None:
+    (machine / "shared").rename(machine / "storage")
+    (machine / "shared").symlink_to("storage")
+    (machine / "lab").symlink_to("storage")
+    getent = machine / "bin" / "getent"
+    getent.write_text(f"#!/bin/sh\necho orchestrator:x:700:700::{machine}/lab:/bin/bash\n")
+    getent.chmod(0o755)
+    survey = run(machine, Path(hosts.__file__).with_name("survey.sh").read_text()).splitlines()
+    assert {f"survey real_shared {machine}/storage", f"survey real_home {machine}/storage"} <= set(survey)
+
+
 def test_head_without_a_mark_of_its_own_marks_nothing(machine: Path) -> None:
     (machine / "etc" / "orchestrator" / "deployment").unlink()
     mark(machine)

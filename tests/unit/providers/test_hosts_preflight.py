@@ -1,5 +1,6 @@
 """Requirements on a host of the provider `hosts`, and the remedies for a host that lacks one."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -76,6 +77,20 @@ def test_fresh_host_meets_the_requirements() -> None:
         ),
         ({"connection": "10.0.0.1 50000 10.0.0.10 2022"}, "port 22 leads to its port 2022", "hosts.jump"),
         ({"shared": 3}, "its /shared is not empty", "hosts.storage: mounted"),
+        (
+            {"shared": 0, "real_shared": "/nfs/lab"},
+            "its /shared is a link to /nfs/lab, which does not exist in the trainer container",
+            "echo '/nfs/lab /shared none bind,_netdev 0 0' | sudo tee -a /etc/fstab && sudo mount /shared`",
+        ),
+        (
+            {
+                "account": "orchestrator:x:9:9::/home/o:/bin/bash",
+                "real_home": "/data/home/o",
+                "account_sudo": "yes",
+            },
+            "the home directory /home/o of its account orchestrator is in /data/home/o, which does not exist in the tr",
+            "`sudo usermod --home /data/home/o orchestrator`",
+        ),
     ],
 )
 def test_unmet_requirement_is_reported_with_its_remedy(changes: dict[str, Any], problem: str, remedy: str) -> None:
@@ -90,11 +105,31 @@ def test_unmet_requirement_is_reported_with_its_remedy(changes: dict[str, Any], 
     [
         {"mark_id": OURS, "mark_cluster": "demo", "shared": 3},
         {"account": "orchestrator:x:700:700::/home/orchestrator:/bin/bash", "account_sudo": "yes"},
-        {"shared": 0},
+        {"shared": 0, "real_shared": "/shared"},
+        {
+            "account": "orchestrator:x:700:700::/srv/o:/bin/bash",
+            "real_home": "/srv/o",
+            "account_sudo": "yes",
+        },
     ],
 )
 def test_own_files_and_useful_programs_are_accepted(changes: dict[str, Any]) -> None:
     assert problems_of(host(**changes)) == []
+
+
+def test_file_of_the_sudo_right_has_no_dot_in_its_name() -> None:
+    """Sudo ignores such files."""
+    surveyed = host(sudo="sudo: a password is required")
+    dotted = replace(surveyed, resolved=Resolved(hostname="10.0.0.10", user="jane.doe", port=22))
+    [finding] = preflight_checks.problems(dotted, config(), OURS)
+    assert finding.hint == "there: `echo 'jane.doe ALL=(ALL) NOPASSWD: ALL' | sudo tee /etc/sudoers.d/jane_doe`"
+
+
+def test_links_are_accepted_without_a_trainer_container() -> None:
+    links = {"real_shared": "/nfs/lab", "real_home": "/data/home/orchestrator", "account_sudo": "yes"}
+    linked = host(account=account(700), shared=3, trainer="yes", **links)
+    assert problems_of(linked, config(storage="mounted", trainer="installed")) == []
+    assert len(problems_of(linked, config(storage="mounted"))) == 2
 
 
 def test_mounted_storage_and_trainer_allow_any_system() -> None:

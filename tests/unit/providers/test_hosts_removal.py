@@ -127,6 +127,16 @@ def test_no_host_loses_its_mark_if_ansible_fails(monkeypatch: pytest.MonkeyPatch
     assert released == {"10.0.0.10": "yes", "10.0.0.11": "yes"}
 
 
+def release(machine: Path, account: str, configured: str = "") -> int:
+    """Run release.sh with the directories of ``machine``, and return its exit code."""
+    script = Path(hosts.__file__).with_name("release.sh").read_text()
+    script = script.replace("account=orchestrator", f"account={account}").replace("PATH=/", f"PATH={machine}/bin:/")
+    for directory in ("/etc/", "/var/lib/", "/root/"):
+        script = script.replace(directory, f"{machine}{directory}")
+    variables = {**os.environ, "id": "1a2b3c4d", "configured": configured}
+    return subprocess.run(["sh", "-c", script], env=variables, check=False).returncode
+
+
 @pytest.mark.parametrize(
     ("configured", "files", "code"),
     [("yes", ["var/lib/orchestrator/data"], 1), ("yes", ["etc/hosts"], 1), ("yes", [], 0), ("", ["etc/hosts"], 0)],
@@ -139,14 +149,18 @@ def test_configured_machine_keeps_its_mark(tmp_path: Path, configured: str, file
     for name in files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("# BEGIN ORCHESTRATOR BLOCK\n")
-    script = (
-        Path(hosts.__file__).with_name("release.sh").read_text().replace("account=orchestrator", "account=nobody-here")
-    )
-    for directory in ("/etc/", "/var/lib/", "/root/"):
-        script = script.replace(directory, f"{tmp_path}{directory}")
-    variables = {**os.environ, "id": "1a2b3c4d", "configured": configured}
-    ended = subprocess.run(["sh", "-c", script], env=variables, check=False)
-    assert (ended.returncode, mark.exists()) == (code, bool(code))
+    assert (release(tmp_path, "nobody-here", configured), mark.exists()) == (code, bool(code))
+
+
+def test_account_whose_home_was_never_created_is_released(tmp_path: Path) -> None:
+    mark = tmp_path / "etc" / "orchestrator" / "deployment"
+    mark.parent.mkdir(parents=True)
+    mark.write_text("id 1a2b3c4d\nnode demo-worker-0\naccount found\nkeys made\n")
+    getent = tmp_path / "bin" / "getent"
+    getent.parent.mkdir()
+    getent.write_text(f"#!/bin/sh\necho lab:x:700:700::{tmp_path}/home/lab:/bin/bash\n")
+    getent.chmod(0o755)
+    assert (release(tmp_path, "lab"), mark.exists()) == (0, False)
 
 
 def test_what_a_teardown_leaves_is_no_cluster(stand_in: StandIn) -> None:

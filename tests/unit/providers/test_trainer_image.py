@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import state
+from orchestrator.docker import context
 from orchestrator.errors import PreflightError
 from orchestrator.providers import trainer_image
 from orchestrator.state import Record
@@ -48,3 +49,9 @@ def test_image_files_of_a_killed_deploy_are_removed(record: Record, monkeypatch:
     with pytest.raises(PreflightError):
         trainer_image.prepare(record, state.for_cluster("demo"))
     assert not leftover.exists()
+
+
+def test_image_of_nodes_differs_from_the_built_image(record: Record) -> None:
+    built = context.tag("trainer", trainer_image._variant(record))
+    name = trainer_image.trainer(record)["trainer_image"]
+    assert (name != built, name.partition(":")[2]) == (True, built.partition(":")[2])
