@@ -23,8 +23,9 @@ HEAD = """\
 
 Every node has these exporters on its private address: node_exporter on port 9100, this project's exporter (job
 `orchestrator`) on 9401 and, on nodes with GPUs, dcgm-exporter on 9400. Prometheus adds `node`, `cluster` and `role` to
-every series. The series of a rank end when the rank ends. Prometheus may miss what changed in a rank's last second;
-`results.json` has it.
+every series. The series of a rank end when the rank ends, except loss and top-1: the last values of a rank that was not
+killed stay for 15 s, so that Prometheus reads them. It may miss what else changed in a rank's last 5 s; `results.json`
+has it.
 
 ## Training
 """

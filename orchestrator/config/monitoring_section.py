@@ -33,7 +33,9 @@ class Receiver(Section):
     username: str | None = Field(None, min_length=1, description="account on that server")
     password_file: Path | None = Field(None, description="file on this machine with that account's password")
     tls: bool = Field(True, description="send mail only over TLS; false: for a server without TLS")
-    webhook: str | None = Field(None, description="http(s) address that Alertmanager posts alerts to")
+    webhook: str | None = Field(
+        None, description="http(s) address that alerts are posted to, as JSON or, to Slack, as messages"
+    )
 
     @field_validator("email", "smarthost", "sender", "webhook")
     @classmethod

@@ -2,7 +2,7 @@
 
 import tarfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -10,13 +10,15 @@ from orchestrator import progress, providers, terraform
 from orchestrator.cluster import Cluster
 from orchestrator.errors import NodesFailed, OrchestratorError, StateError, command
 from orchestrator.monitoring import connection, series
+from orchestrator.monitoring.prometheus import Prometheus
 from orchestrator.progress import log_errors
 from orchestrator.runs import collected_files, control, store
-from orchestrator.runs.run_record import Run
+from orchestrator.runs.run_record import SCRIPT, Run
 from orchestrator.ssh import Session
 from orchestrator.state import Record, StateDir
 
-ANSWER_SECONDS, SERIES_SECONDS = 15.0, 300.0  # until Prometheus answers; for the series of all runs together
+ANSWER_SECONDS = 15.0  # until Prometheus answers
+RUN_SERIES_SECONDS, SERIES_SECONDS = 300.0, 1800.0  # for the series of a run; for those of all runs together
 FETCH_SECONDS = 60.0  # for another command that fetches the same run; it may be suspended
 HEAD_SECONDS, PAUSE_SECONDS = 30.0, 2.0  # a head that restarts or is busy may answer again
 SAVED = ".saved"
@@ -173,17 +175,39 @@ def _is_saved(state_dir: StateDir, run: str) -> bool:
 
 
 def save_series(state_dir: StateDir, record: Record) -> None:
-    """Save the series of each run that has none on this machine. A slow or missing Prometheus is not an error."""
+    """Save the series of each run that has none on this machine, the newest first; print the runs that lose them.
+
+    A slow or missing Prometheus is not an error.
+    """
     with log_errors("metrics of runs could not be saved"):
-        pending = [run for run in store.list_runs(state_dir) if not series.directory(state_dir, run).exists()]
+        runs = [run for run in reversed(store.list_runs(state_dir)) if run.kind != SCRIPT]
+        pending = [run for run in runs if not series.directory(state_dir, run).exists()]
         if not (pending and record.cluster and connection.is_enabled(record)):
             return
         with (
+            log_errors(_not_saved(pending)),
             progress.step("Saving metrics of runs") as step,
             connection.connect(state_dir, record, record.cluster, ANSWER_SECONDS, SERIES_SECONDS) as (prometheus, _),
         ):
             has = series.list_runs(prometheus)
-            for run in [run for run in pending if run.id in has]:
-                step.detail(run.id)
-                status = store.status(state_dir, run)
-                series.save(state_dir, prometheus, run, status.ended if status else None)
+            _save_each(state_dir, prometheus, [run for run in pending if run.id in has], step.detail)
+
+
+def _save_each(state_dir: StateDir, prometheus: Prometheus, runs: Sequence[Run], detail: Callable[[str], None]) -> None:
+    """Save the series of ``runs`` in this order; stop only if Prometheus does not answer any more."""
+    until = prometheus.until
+    for number, run in enumerate(runs):
+        detail(run.id)
+        try:
+            prometheus.until = min(until, time.monotonic() + ANSWER_SECONDS)
+            prometheus.now()
+        except OrchestratorError as error:
+            return progress.note(f"{_not_saved(runs[number:])}: {error}")
+        prometheus.until = min(until, time.monotonic() + RUN_SERIES_SECONDS)
+        with log_errors(_not_saved([run])):
+            status = store.status(state_dir, run)
+            series.save(state_dir, prometheus, run, status.ended if status else None)
+
+
+def _not_saved(runs: Sequence[Run]) -> str:
+    return f"metrics of {'run' if len(runs) == 1 else 'runs'} {', '.join(run.id for run in runs)} could not be saved"

@@ -61,7 +61,8 @@ def _monitoring(state_dir: StateDir, record: Record) -> dict[str, Any]:
     The password file on this machine indicates that the cluster has, or may have, monitoring; it is removed once the
     cluster has none.
     """
-    monitoring = stored(record.config).monitoring
+    config = stored(record.config)
+    monitoring, interface = config.monitoring, config.launch.network_interface
     if not monitoring.enabled:
         return {"monitoring": True, "monitoring_state": "absent"} if state_dir.monitoring.exists() else {}
     return {
@@ -69,6 +70,7 @@ def _monitoring(state_dir: StateDir, record: Record) -> dict[str, Any]:
         "monitoring_state": "present",
         "monitoring_secret": str(state_dir.monitoring),
         "monitoring_alertmanager": str(alertmanager.saved(state_dir)),
+        **({"monitoring_interface": interface} if interface else {}),
         **_grafana(state_dir, record, monitoring),
         "monitoring_retention_time": monitoring.retention_time,
         "monitoring_retention_size": monitoring.retention_size,

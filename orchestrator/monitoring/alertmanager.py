@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from orchestrator import state
 from orchestrator.config import Config, Receiver, expanded
@@ -13,6 +14,9 @@ from orchestrator.state import StateDir
 
 EVERYONE = "everyone"
 MOST = 4096  # bytes of a password file
+# Slack refuses the JSON that Alertmanager posts to other webhooks.
+SLACK = ("hooks.slack.com", "hooks.slack-gov.com")
+SLACK_TEXT = "{{ range .Alerts }}{{ .Status }}: {{ .Annotations.summary }}\n{{ .Annotations.description }}\n{{ end }}"
 # Cause, and effects that are not sent while the cause fires for the same node.
 FOLLOWS = {"NodeDown": "ExporterDown|GpuGone|RankSlow|LinkErrors|LinkDrops", "ExporterDown": "GpuGone"}
 
@@ -35,10 +39,12 @@ def configuration(receivers: Sequence[Receiver]) -> dict[str, Any]:
     It holds passwords, so the file must have mode 0600. Raises ConfigError if a password cannot be read.
     https://prometheus.io/docs/alerting/latest/configuration/
     """
+    webhooks = [receiver.webhook for receiver in receivers if receiver.webhook]
     receiver_of_all = {
         "name": EVERYONE,
         "email_configs": [_email(number, receiver) for number, receiver in enumerate(receivers) if receiver.email],
-        "webhook_configs": [{"url": receiver.webhook} for receiver in receivers if receiver.webhook],
+        "webhook_configs": [{"url": url} for url in webhooks if urlsplit(url).hostname not in SLACK],
+        "slack_configs": [_slack(url) for url in webhooks if urlsplit(url).hostname in SLACK],
     }
     return {
         "route": {
@@ -58,6 +64,11 @@ def configuration(receivers: Sequence[Receiver]) -> dict[str, Any]:
         ],
         "receivers": [receiver_of_all],
     }
+
+
+def _slack(url: str) -> dict[str, Any]:
+    """Build the entry of an incoming webhook of Slack, which posts to its own channel."""
+    return {"api_url": url, "text": SLACK_TEXT, "send_resolved": True}
 
 
 def _email(number: int, receiver: Receiver) -> dict[str, Any]:

@@ -57,8 +57,8 @@ class Slowest:
 class RunningRun:
     """A run, with current values while it is active.
 
-    ``images_per_second`` and ``split`` (fractions of a step, 0 to 1) are over the last 30 s, and None after its end.
-    The other fields are as in ``Summary``, over the whole run.
+    ``images_per_second`` is over the last 30 s, ``split`` (fractions of a step, 0 to 1) and ``slowest`` are over the
+    last two minutes; all are None after its end. The other fields are as in ``Summary``, over the whole run.
     """
 
     run: str
@@ -98,10 +98,8 @@ def query_top(prometheus: Prometheus, nodes: Sequence[str]) -> Top:
     now = prometheus.now()
     of_nodes, of_runs = prometheus.query(NODES), prometheus.query(RUNS)
     training = prometheus.query(TRAINING % RUNNING)
-    runs = (
-        list(summary.by_run(training).values())
-        or list(summary.by_run(prometheus.query(TRAINING % RECENT)).values())[-1:]
-    )
+    recent = [run for run in summary.by_run(training).values() if run.progress is not None]  # not only its last scores
+    runs = recent or list(summary.by_run(prometheus.query(TRAINING % RECENT)).values())[-1:]
     going = {metric.labels["run"] for metric in prometheus.query(GOING) if "run" in metric.labels}
     return Top(
         now,

@@ -59,7 +59,9 @@ def fetch(prometheus: Prometheus, run: Run, ended: float | None) -> list[Series]
     series: list[Series] = []
     for name, count in sorted(counts.items()):
         step = max(SCRAPE_SECONDS, math.ceil((last - first) * count / MOST_ROWS), (last - first) / MOST_POINTS)
-        answer = prometheus.query_range(name + selector, first, last, step)
+        # A longer step would skip the samples of a series' last seconds.
+        window = f"last_over_time({name}{selector}[{math.ceil(step)}s])" if step > SCRAPE_SECONDS else name + selector
+        answer = prometheus.query_range(window, first, last + step, step)
         series += [Series(name, timeseries.labels, timeseries.samples) for timeseries in answer]
     return series
 

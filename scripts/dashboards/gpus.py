@@ -14,7 +14,7 @@ from scripts.dashboards.common_parts import of_nodes
 from scripts.dashboards.panels import Panel, lines, spanned, tile, verdict
 from scripts.dashboards.tables import Column, Rows, listing
 
-NONE = "no GPUs in this cluster"
+NONE, UNREPORTED = "no GPUs in this cluster", "no GPU reports it"
 GPU = "GPU {{gpu}} on {{node}}"
 REASONS = {"power cap": 4, "hardware slowdown": 8, "heat": 32, "heat (hardware)": 64, "power brake": 128}
 
@@ -73,7 +73,9 @@ def _verdict() -> Sequence[Panel]:
             ("worst run", "of a step"),
         ),
         verdict("Memory", "The fullest.", f"topk(1, {FULL})", v.SHARE, v.GPU_MEMORY, NONE, (GPU, "fullest")),
-        verdict("Temperature", "The hottest.", f"topk(1, {HOT})", v.CELSIUS, v.TEMPERATURE, NONE, (GPU, "hottest")),
+        verdict(
+            "Temperature", "The hottest.", f"topk(1, {HOT})", v.CELSIUS, v.TEMPERATURE, UNREPORTED, (GPU, "hottest")
+        ),
         verdict("Held back", "GPUs that heat slows down now.", throttled, v.COUNT, v.THROTTLED, NONE),
         verdict("Errors", "GPUs with an XID or ECC error.", _number(BROKEN), v.COUNT, v.BROKEN, NONE),
     ]
@@ -91,11 +93,11 @@ def _work() -> list[Panel]:
 def _limits() -> list[Panel]:
     clock = f"{of_gpu('SM_CLOCK')} * 1e6"
     return [
-        lines("Temperature", "Of the chip.", {GPU: HOT}, v.CELSIUS, NONE, v.TEMPERATURE, width=8),
-        lines("Power", "Drawn by the board.", {GPU: POWER}, v.WATTS, NONE, width=8),
+        lines("Temperature", "Of the chip.", {GPU: HOT}, v.CELSIUS, UNREPORTED, v.TEMPERATURE, width=8),
+        lines("Power", "Drawn by the board.", {GPU: POWER}, v.WATTS, UNREPORTED, width=8),
         lines("Clock", "Of the multiprocessors.", {GPU: clock}, v.HERTZ, NONE, width=8),
-        lines("Held back", "Share of time in which heat or power slows it.", HELD_BACK, v.SHARE, NONE),
-        lines("Why clocks are held down", "1 while the reason holds.", WHY, v.COUNT, NONE),
+        lines("Held back", "Share of time in which heat or power slows it.", HELD_BACK, v.SHARE, UNREPORTED),
+        lines("Why clocks are held down", "1 while the reason holds.", WHY, v.COUNT, UNREPORTED),
     ]
 
 
@@ -103,9 +105,9 @@ def _errors() -> list[Panel]:
     ecc = {f"uncorrected, {GPU}": UNCORRECTED, f"corrected, {GPU}": CORRECTED}
     rows = {f"remapped, {GPU}": REMAPPED, f"failed, {GPU}": NOT_REMAPPED}
     return [
-        lines("Last XID", "Number of the driver's last error; 0 is none.", {GPU: XID}, v.COUNT, NONE, width=8),
-        lines("ECC errors", "Since the driver was loaded.", ecc, v.COUNT, NONE, width=8),
-        lines("Memory rows", "Replaced for uncorrectable errors.", rows, v.COUNT, NONE, width=8),
+        lines("Last XID", "Number of the driver's last error; 0 is none.", {GPU: XID}, v.COUNT, UNREPORTED, width=8),
+        lines("ECC errors", "Since the driver was loaded.", ecc, v.COUNT, UNREPORTED, width=8),
+        lines("Memory rows", "Replaced for uncorrectable errors.", rows, v.COUNT, UNREPORTED, width=8),
     ]
 
 

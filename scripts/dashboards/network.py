@@ -131,4 +131,10 @@ def _interfaces() -> Panel:
         Column("Errors", total(ERRORS), v.PACKETS, v.FAULTS),
     ]
     rows = Rows({"node": "Node", "device": "Interface"})
-    return listing("Training interfaces", "The interface with a node's private address.", rows, columns, GONE)
+    return listing(
+        "Training interfaces",
+        "The configured one, else the one with a node's private address.",
+        rows,
+        columns,
+        GONE,
+    )

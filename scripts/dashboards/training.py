@@ -32,7 +32,7 @@ def rule(name: str, kind: str = "run") -> str:
 def of_step(part: str) -> str:
     """Return a query for the seconds of a step that one part takes, the mean over all ranks."""
     spent, steps = ours("step_part_seconds_sum", f'{RUN}, part="{part}"'), ours("step_seconds_count")
-    return f"sum(rate({spent}[$__rate_interval])) / (sum(rate({steps}[$__rate_interval])) > 0)"
+    return f"sum(rate({spent}[2m])) / (sum(rate({steps}[2m])) > 0) and {GOING}"
 
 
 def on_its_nodes(series: str) -> str:
@@ -43,7 +43,7 @@ def on_its_nodes(series: str) -> str:
 PROGRESS, CHECKPOINTS = ours("progress_ratio"), ours("checkpoint_seconds_count")
 IMAGES, BY_RANK = rule("images:rate30s"), rule("images:rate30s", "rank")
 INPUT, COMMUNICATION = rule("input:ratio"), rule("communication:ratio")
-STRAGGLER, OWN = rule("straggler:ratio", "rank"), rule("own_seconds:rate30s", "rank")
+STRAGGLER, OWN = rule("straggler:ratio", "rank"), rule("own_seconds:rate2m", "rank")
 EFFICIENCY = rule("scaling_efficiency:ratio")
 # From the pace of the last minutes; -1 until there is one, 0 once the run has ended and no scrape just failed.
 PACE = f"max(deriv({PROGRESS}[10m])) > 0"

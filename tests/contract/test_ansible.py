@@ -107,7 +107,19 @@ def test_every_node_is_monitored_from_the_head(ansible: Ansible, cluster: Cluste
     assert touched["Install the exporters on machines"] == 0  # local nodes have the exporters in their image
     assert touched["Configure Prometheus and Grafana"] == 1
     assert (touched["Configure dcgm-exporter"], touched["Remove the exporters"]) == (0, 0)
+    assert touched["Add the machines to the targets of Prometheus"] == 0  # they are targets since Prometheus began
     assert ansible("ansible-playbook", "-i", inventory, "validate.yml").code == 0
+
+
+def test_machines_become_targets_once_they_have_exporters(ansible: Ansible, tmp_path: Path) -> None:
+    inventory = written(tmp_path, builders.inventory(machines(), monitoring=True))
+    result = ansible("ansible-playbook", "--list-hosts", "-i", inventory, "site.yml")
+    assert LISTED.findall(result.text)[-4:] == [
+        ("Remove the exporters", "0"),
+        ("Configure dcgm-exporter", "0"),
+        ("Add the machines to the targets of Prometheus", "1"),
+        ("Record the configuration of the nodes", "0"),
+    ]
 
 
 def test_ansible_warns_about_no_missing_group(ansible: Ansible, cluster: Cluster, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tests import builders
 from tests.contract.conftest import ProgramResult
 from tests.contract.test_ansible import Ansible, machines, written
 
-INFRA = packaged_files.directory("infra") / "prometheus"
+INFRA, ROLES = packaged_files.directory("infra") / "prometheus", packaged_files.directory("ansible") / "roles"
 ALERTS, METRICS = (packaged_files.PACKAGE.parent / "docs" / f"{name}.md" for name in ("alerts", "metrics"))
 PLAYBOOK = """
 - hosts: demo-head
@@ -33,6 +33,14 @@ PLAYBOOK = """
     - ansible.builtin.template:
         src: "{{ roles }}/prometheus/templates/prometheus.yml.j2"
         dest: "{{ target }}/prometheus.yml"
+"""
+UNIT = """
+- hosts: demo-head
+  gather_facts: false
+  tasks:
+    - ansible.builtin.template:
+        src: "{{ roles }}/node/templates/trainer-exporter.service.j2"
+        dest: "{{ unit }}"
 """
 
 Tool = Callable[..., ProgramResult]
@@ -147,6 +155,46 @@ def test_promtool_accepts_configuration_targets_and_rules(tool: Tool, configurat
     assert yaml.safe_load((target / "prometheus.yml").read_text())["global"]["external_labels"] == {"cluster": "demo"}
 
 
+def test_promtool_accepts_configuration_before_the_targets_exist(
+    tool: Tool, configuration_files: Callable[..., Path]
+) -> None:
+    target = configuration_files(machines(3))
+    (target / "targets.json").unlink()
+    result = tool("promtool", "check", "config", "prometheus.yml", below=target)
+    assert (result.code, "does not exist" in result.text) == (0, True), result.text
+
+
+def test_only_local_nodes_are_targets_when_prometheus_starts() -> None:
+    tasks = yaml.safe_load((ROLES / "prometheus/tasks/present.yml").read_text())
+    (task,) = [task for task in tasks if "targets" in task["name"]]
+    assert task["ansible.builtin.import_tasks"] == "targets.yml"
+    assert task["when"] == "'containers' not in group_names"
+
+
+def test_dcgm_exporter_reads_gpus_as_often_as_prometheus_reads_it() -> None:
+    every = re.search(r"scrape_interval: (\d+)s", (ROLES / "prometheus/templates/prometheus.yml.j2").read_text())
+    unit = (ROLES / "dcgm_exporter/tasks/present.yml").read_text()
+    assert every
+    assert re.findall(r"--collect-interval (\d+)", unit) == [f"{every[1]}000"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "option"),
+    [({}, "--interface-of 10.0.0.10"), ({"monitoring_interface": "ib0"}, "--interface ib0")],
+)
+def test_trainer_exporter_names_the_configured_interface(
+    ansible: Ansible, tmp_path: Path, settings: dict[str, Any], option: str
+) -> None:
+    unit, playbook = tmp_path / "trainer-exporter.service", tmp_path / "playbook.yml"
+    playbook.write_text(UNIT)
+    inventory = builders.inventory(machines(), **settings)
+    variables = {"ansible_connection": "local", "roles": str(ROLES), "unit": str(unit), "node_exporters_nvml": True}
+    inventory["all"]["vars"] |= variables
+    result = ansible("ansible-playbook", "-i", written(tmp_path, inventory), str(playbook))
+    assert result.code == 0, result.text
+    assert f"--listen 10.0.0.10:9401 {option} --nvml\n" in unit.read_text()
+
+
 def test_prometheus_targets_are_those_of_the_cluster(configuration_files: Callable[..., Path]) -> None:
     cluster = machines(3)
     assert yaml.safe_load((configuration_files(cluster) / "targets.json").read_text()) == targets(cluster)
@@ -158,6 +206,7 @@ RECEIVERS: list[Sequence[dict[str, Any]]] = [
     [
         {"email": "a@example.org", "smarthost": "mail.example.org:587", "tls": False},
         {"webhook": "http://10.0.0.1:8080/x?y=z"},
+        {"webhook": "https://hooks.slack.com/services/T0/B0/x"},
     ],
 ]
 

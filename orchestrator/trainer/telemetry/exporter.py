@@ -1,8 +1,8 @@
 """Exporter for Prometheus of the metrics of this node's ranks, its training interface, and its GPUs by NVML.
 
-``python -m orchestrator.trainer.telemetry.exporter --listen ADDRESS:PORT [--interface-of ADDRESS] [--nvml]``, as a
-service on every node. It starts before there is a rank, and no rank's file can break a scrape. It imports neither
-TensorFlow nor pydantic: it runs all the time, in memory that training could use.
+``python -m orchestrator.trainer.telemetry.exporter --listen ADDRESS:PORT [--interface NAME | --interface-of ADDRESS]
+[--nvml]``, as a service on every node. It starts before there is a rank, and no rank's file can break a scrape. It
+imports neither TensorFlow nor pydantic: it runs all the time, in memory that training could use.
 """
 
 import argparse
@@ -38,14 +38,14 @@ class Ranks(Collector):
 
 
 class Interface(Collector):
-    """Collector of the name of the network interface that carries the node's private address."""
+    """Collector of the name of the network interface that training uses: `name`, or the one that has `address`."""
 
-    def __init__(self, address: str) -> None:
-        self.address = address
+    def __init__(self, name: str | None, address: str) -> None:
+        self.name, self.address = name, address
 
     def collect(self) -> Iterator[Metric]:
         """Yield the interface's name; nothing while no interface has the address."""
-        name = node_report.interface(self.address)
+        name = self.name or node_report.interface(self.address)
         if name is not None:
             family = GaugeMetricFamily(metrics.INTERFACE.name, metrics.INTERFACE.help, labels=metrics.INTERFACE.labels)
             family.add_metric([name], 1)
@@ -64,14 +64,16 @@ def main(arguments: list[str]) -> None:
     """Serve until killed; ends the program if the address cannot be bound."""
     parser = argparse.ArgumentParser(prog="exporter", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--listen", required=True, metavar="ADDRESS:PORT")
-    parser.add_argument("--interface-of", metavar="ADDRESS", help="the private address of this node")
+    interface = parser.add_mutually_exclusive_group()
+    interface.add_argument("--interface", metavar="NAME", help="the network interface that training uses")
+    interface.add_argument("--interface-of", metavar="ADDRESS", help="the private address of this node")
     parser.add_argument("--nvml", action="store_true", help="GPUs too, as dcgm-exporter names them")
     parser.add_argument("--snapshots", type=Path, default=snapshots.DIRECTORY, metavar="DIRECTORY")
     options = parser.parse_args(arguments)
     registry = CollectorRegistry()
     registry.register(Ranks(options.snapshots))
-    if options.interface_of:
-        registry.register(Interface(options.interface_of))
+    if options.interface or options.interface_of:
+        registry.register(Interface(options.interface, options.interface_of))
     if options.nvml:
         registry.register(nvml.Gpus())
     _serve(options.listen, registry)

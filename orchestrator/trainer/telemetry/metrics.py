@@ -151,8 +151,9 @@ TRAINING = (IMAGES, STEP_SECONDS, STEP_PART_SECONDS, FIRST_STEP_SECONDS, BATCH_S
 INTERFACE = Metric(
     "orchestrator_node_training_interface_info",
     "gauge",
-    "1; its label names the interface with the node's private address, which training uses.",
+    "1; its label names the interface that training uses.",
     "",
-    "Looked up among the kernel's interfaces at every scrape. Joins with node_network_* on (node) and device.",
+    "`launch.network_interface` of the last deploy; else the one with the node's private address, looked up at every"
+    " scrape. Joins with node_network_* on (node) and device.",
     labels=("interface",),
 )

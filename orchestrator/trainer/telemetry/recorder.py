@@ -9,7 +9,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -88,8 +88,14 @@ class Recorder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._snapshot:
-            self._snapshot.remove()
+        """End the series, except the scores, which Prometheus may not have read since they were set."""
+        if self._snapshot is None:
+            return
+        scores = [metrics.LOSS.name, metrics.TOP1.name]
+        with suppress(OSError):  # results.json has them
+            if any(name in scores for name, *_ in self._series):
+                self._snapshot.leave(prometheus_client.generate_latest(self._registry.restricted_registry(scores)))
+        self._snapshot.remove()
 
     def epoch(self, number: int, batches: Iterable[Batch]) -> Iterator[Batch]:
         """Yield the batches of an epoch's training, and measure the time that each was waited for."""
@@ -168,7 +174,7 @@ class Recorder:
         return statistics.median(self._steps) if self._steps else None
 
     def scores(self, split: str, loss: float, top1: float) -> None:
-        """Set the latest scores.
+        """Set the latest scores and publish them.
 
         Args:
             split: "train" or "test".
@@ -177,6 +183,7 @@ class Recorder:
         """
         self._metric(metrics.LOSS, split=split).set(loss)
         self._metric(metrics.TOP1, split=split).set(top1)
+        self.publish()
 
     @contextmanager
     def checkpoint(self) -> Iterator[None]:

@@ -1,5 +1,7 @@
 """Snapshots of the ranks' telemetry in shared memory: one file per rank, for as long as the rank lives.
 
+A rank that ends well leaves a second file with its last scores, which is served for a few seconds more.
+
 A rank holds a lock (flock) on its file, which the kernel drops however the rank ends. Each new content is a new file,
 locked before it takes the name: so a reader sees complete contents, and a name whose file is unlocked belongs to a dead
 rank. Standard library only.
@@ -8,16 +10,20 @@ rank. Standard library only.
 import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 DIRECTORY = Path("/dev/shm/orchestrator")  # noqa: S108  its mode is that of /tmp, and its content is not trusted
 LARGEST = 1 << 20  # bytes; a rank writes about ten thousand
 ATTEMPTS = 3  # to open a file that is being replaced
+LAST_SECONDS = 15.0  # to serve what an ended rank left: Prometheus reads every five seconds, and may miss one reading
+READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Snapshot:
-    """File of one rank, "<run>.<rank>.prom"."""
+    """File of one rank, "<run>.<rank>.prom"; after its end, "<run>.<rank>.last"."""
 
     def __init__(self, directory: Path, run: str, rank: int) -> None:
         self.path = directory / f"{run}.{rank}.prom"
@@ -31,8 +37,7 @@ class Snapshot:
             OSError: The directory cannot be written.
         """
         prepare(self.path.parent)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        new = os.open(self._next, flags, 0o644)
+        new = os.open(self._next, WRITE, 0o644)
         try:
             fcntl.flock(new, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.fchmod(new, 0o644)
@@ -45,6 +50,23 @@ class Snapshot:
             raise
         self._release()
         self._descriptor = new
+
+    def leave(self, content: bytes) -> None:
+        """Remove the file, and leave ``content`` to be served for LAST_SECONDS, as the rank ends.
+
+        Raises:
+            OSError: The directory cannot be written.
+        """
+        list(_ended(self.path.parent))  # removes old files: without monitoring no exporter does
+        try:
+            with os.fdopen(os.open(self._next, WRITE, 0o644), "wb") as file:
+                os.fchmod(file.fileno(), 0o644)
+                file.write(content)
+            self.remove()  # first: a reader that saw both files would serve a series twice
+            self._next.replace(self.path.with_suffix(".last"))
+        except OSError:
+            self._next.unlink(missing_ok=True)
+            raise
 
     def remove(self) -> None:
         """Remove the file, when the rank ends well or exports nothing any more."""
@@ -66,7 +88,8 @@ def prepare(directory: Path) -> None:
 
 
 def live(directory: Path) -> Iterator[bytes]:
-    """Yield the contents of living ranks, and remove dead ranks' files if permitted."""
+    """Yield the contents of living ranks and what ended ranks left, and remove other ranks' files if permitted."""
+    yield from _ended(directory)
     for path in sorted(directory.glob("*.prom")):
         with contextlib.suppress(OSError):
             content = _content(path)
@@ -74,10 +97,21 @@ def live(directory: Path) -> Iterator[bytes]:
                 yield content
 
 
+def _ended(directory: Path) -> Iterator[bytes]:
+    """Yield what ranks that ended within LAST_SECONDS left, and remove older files if permitted."""
+    for path in sorted(directory.glob("*.last")):
+        with contextlib.suppress(OSError), os.fdopen(os.open(path, READ), "rb") as file:
+            age = time.time() - os.fstat(file.fileno()).st_mtime
+            if not 0 <= age < LAST_SECONDS:  # a clock that was set back would keep a file for long
+                path.unlink()
+            elif not path.with_suffix(".prom").exists():  # else the rank was restarted
+                yield file.read(LARGEST)
+
+
 def _content(path: Path) -> "bytes | None":
     """Return the content; None if the rank is dead or its file keeps changing."""
     for _ in range(ATTEMPTS):
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, READ)
         with os.fdopen(descriptor, "rb") as file:
             if not _is_unlocked(descriptor):
                 return file.read(LARGEST)

@@ -200,7 +200,8 @@ def test_missing_prometheus_does_not_delay_a_teardown(
     tunnel_stand_in.on_path(stand_in, {})
     teardown.teardown("default")
     assert state.cluster_names() == []
-    assert "metrics of runs could not be saved: Prometheus does not answer" in capfd.readouterr().err
+    lost = "metrics of runs resnet20-mnist-1, a-script could not be saved: Prometheus does not answer"
+    assert lost in capfd.readouterr().err
 
 
 @pytest.mark.usefixtures("engine")
@@ -212,7 +213,7 @@ def test_teardown_waits_for_slow_prometheus_until_a_limit(
         tunnel_stand_in.on_path(stand_in, {connection.PROMETHEUS.port: port})
         teardown.teardown("default")
     assert state.cluster_names() == []
-    assert "metrics of runs could not be saved: Prometheus does not answer" in capfd.readouterr().err
+    assert "metrics of run resnet20-mnist-1 could not be saved: Prometheus does not answer" in capfd.readouterr().err
     assert list(state_dir.runs.glob("*/metrics")) == []
 
 

@@ -1,6 +1,8 @@
 """Runs that a deploy fetches, or refuses to lose, before it replaces the head."""
 
 import json
+import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +12,24 @@ from orchestrator import cluster as clusters
 from orchestrator import state
 from orchestrator.errors import StateError
 from orchestrator.lifecycle import fetch_before_removal
+from orchestrator.monitoring import connection, series
+from orchestrator.monitoring.prometheus import Prometheus
 from orchestrator.runs import fetch_limits, run_record
+from orchestrator.runs.run_record import Run
 from orchestrator.schema import RunStatus
 from orchestrator.state import StateDir
 from orchestrator.terraform import sources, state_file
 from tests import builders
-from tests.stand_ins import google_stand_in, google_stand_in_data, ssh_stand_in
+from tests.stand_ins import (
+    google_stand_in,
+    google_stand_in_data,
+    prometheus_stand_in,
+    ssh_stand_in,
+    tunnel_stand_in,
+)
 from tests.stand_ins.google_stand_in_memory import StandIn
+from tests.stand_ins.prometheus_stand_in import NOW
+from tests.unit import conftest
 from tests.unit.providers import test_gcp
 
 
@@ -155,3 +168,73 @@ def test_head_is_asked_once_for_output_that_is_too_large(tmp_path: Path, monkeyp
     assert reason == "output/: it has 1 files and directories, at most 0 are fetched"
     assert sum("find . -mindepth 1" in command for command in asked) == 1
     assert not (state_dir.runs / run.id / fetch_before_removal.SAVED).exists()
+
+
+TRAINED = ("oldest", "middle", "newest")
+LABELS = ("label/run/values", series.MARK)
+
+
+def with_trained_runs() -> StateDir:
+    """Write the state of a cluster with three training runs, whose series only Prometheus has."""
+    state_dir = builders.deployed()
+    for number, name in enumerate(TRAINED):
+        run = builders.run(id=name, started=NOW - 100.0 + number)
+        state.replace(state_dir.runs / name / "run.json", run.model_dump_json())
+    return state_dir
+
+
+def saved(state_dir: StateDir) -> set[str]:
+    return {run for run in TRAINED if (state_dir.runs / run / "metrics").exists()}
+
+
+def test_run_whose_series_cannot_be_saved_costs_no_other(
+    stand_in: conftest.StandIn, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state_dir, answers = with_trained_runs(), dict[tuple[str, str], Any]()
+    for run in TRAINED:
+        answers |= prometheus_stand_in.answers_for_run(prometheus_stand_in.training(run), run)
+    answers["query_range", f'count({series.MARK}{{run="middle"}})'] = prometheus_stand_in.matrix()
+    with prometheus_stand_in.listening({**answers, LABELS: TRAINED}) as port:
+        tunnel_stand_in.on_path(stand_in, {connection.PROMETHEUS.port: port})
+        fetch_before_removal.save_series(state_dir, builders.read_record(state_dir))
+    assert saved(state_dir) == {"oldest", "newest"}
+    assert "metrics of run middle could not be saved: Prometheus has no training series" in capsys.readouterr().err
+
+
+def test_slow_run_is_given_up_and_the_next_one_tried(
+    stand_in: conftest.StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(fetch_before_removal, "RUN_SERIES_SECONDS", 0.3)
+    monkeypatch.setattr(fetch_before_removal, "SERIES_SECONDS", 10.0)  # for all three runs
+    state_dir = with_trained_runs()
+    with prometheus_stand_in.listening({LABELS: TRAINED}, seconds=0.2) as port:
+        tunnel_stand_in.on_path(stand_in, {connection.PROMETHEUS.port: port})
+        monkeypatch.setattr(series, "save", _fetch_for_long)
+        fetch_before_removal.save_series(state_dir, builders.read_record(state_dir))
+    notes = [line for line in capsys.readouterr().err.splitlines() if "could not be saved" in line]
+    assert [line.split()[3] for line in notes] == ["newest", "middle", "oldest"]
+
+
+def _fetch_for_long(state_dir: StateDir, prometheus: Prometheus, run: Run, ended: float | None) -> None:
+    while True:
+        prometheus.now()
+
+
+def test_runs_that_a_failing_prometheus_keeps_are_named(
+    stand_in: conftest.StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(fetch_before_removal, "ANSWER_SECONDS", 2.0)
+    state_dir, stack, tried = with_trained_runs(), ExitStack(), list[str]()
+
+    def save(state_dir: StateDir, prometheus: Prometheus, run: Run, ended: float | None) -> None:
+        tried.append(run.id)
+        stack.close()
+
+    monkeypatch.setattr(series, "save", save)
+    with stack:
+        port = stack.enter_context(prometheus_stand_in.listening({LABELS: TRAINED}))
+        tunnel_stand_in.on_path(stand_in, {connection.PROMETHEUS.port: port})
+        started = time.monotonic()
+        fetch_before_removal.save_series(state_dir, builders.read_record(state_dir))
+    assert (tried, time.monotonic() - started < 20.0) == (["newest"], True)
+    assert "metrics of runs middle, oldest could not be saved: Prometheus does not answer" in capsys.readouterr().err

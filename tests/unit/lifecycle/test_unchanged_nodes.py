@@ -23,7 +23,7 @@ def test_same_inventory_has_the_same_fingerprint() -> None:
     assert unchanged_nodes.fingerprint(inventory()) == unchanged_nodes.fingerprint(inventory())
 
 
-@pytest.mark.parametrize("changes", [{"monitoring": True}, {"trainer_image": "orchestrator-trainer:2"}])
+@pytest.mark.parametrize("changes", [{"monitoring": True}, {"trainer_image": "orchestrator-unpacked:2"}])
 def test_other_setting_has_another_fingerprint(changes: dict[str, Any]) -> None:
     assert unchanged_nodes.fingerprint(inventory()) != unchanged_nodes.fingerprint(inventory(**changes))
 

@@ -25,7 +25,7 @@ def receiver_of(*receivers: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_alerts_without_receivers_are_only_shown() -> None:
-    assert receiver_of() == {"name": "everyone", "email_configs": [], "webhook_configs": []}
+    assert receiver_of() == {"name": "everyone", "email_configs": [], "webhook_configs": [], "slack_configs": []}
 
 
 def test_mail_comes_from_its_recipient_unless_configured() -> None:
@@ -42,6 +42,16 @@ def test_webhook_is_called_at_its_address() -> None:
     assert receiver_of({"webhook": "https://example.org/alerts"})["webhook_configs"] == [
         {"url": "https://example.org/alerts"}
     ]
+
+
+@pytest.mark.parametrize("host", ["hooks.slack.com", "hooks.slack-gov.com", "Hooks.Slack.com:443"])
+def test_slack_gets_messages_instead_of_json(host: str) -> None:
+    url = f"https://{host}/services/T0/B0/x"
+    receiver = receiver_of({"webhook": url}, {"webhook": "https://example.org/hooks.slack.com"})
+    assert receiver["webhook_configs"] == [{"url": "https://example.org/hooks.slack.com"}]
+    (entry,) = receiver["slack_configs"]
+    assert (entry["api_url"], entry["send_resolved"]) == (url, True)
+    assert "{{ .Annotations.summary }}" in entry["text"]
 
 
 def test_password_is_read_from_its_file_without_line_end(tmp_path: Path) -> None:
@@ -80,6 +90,15 @@ def test_ansible_variables_have_no_password_and_file_is_private(tmp_path: Path) 
     assert {key: variables[f"monitoring_{key}"] for key in keys} == {
         "state": "present", "grafana": "auto", "retention_time": "8w", "retention_size": "10GB",
     }  # fmt: skip
+
+
+def test_monitoring_watches_the_configured_network_interface() -> None:
+    state_dir, cluster = builders.deployed("demo"), builders.cluster()
+    for launch, expected in (({}, None), ({"network_interface": "ib0"}, "ib0")):
+        config = Config.model_validate({"name": "demo", "launch": launch})
+        record = state.Record(id="1a2b3c4d", config=config.model_dump(mode="json"), cluster=cluster)
+        variables = host_vars.for_ansible(state_dir, record, cluster)
+        assert variables.get("monitoring_interface") == expected
 
 
 def test_alertmanager_is_removed_only_from_monitored_clusters() -> None:

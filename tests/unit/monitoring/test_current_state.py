@@ -86,6 +86,12 @@ def test_running_run_has_current_and_mean_speed_and_time_left() -> None:
     assert run.slowest == Slowest(1, "demo-worker-0", 1.1)
 
 
+def test_run_of_which_only_scores_are_recent_is_shown_whole() -> None:
+    scores = [s for s in prometheus_stand_in.training() if s.name.endswith(("_loss", "_top1_ratio"))]
+    [run] = top_of(scores, hour=prometheus_stand_in.training(), running=False).runs
+    assert (run.running, run.epoch, run.progress) == (False, 2, 0.25)
+
+
 def test_time_left_of_a_resumed_run_counts_only_its_own_steps() -> None:
     before = sample("orchestrator_training_start_progress_ratio", 0.15, **RUN, rank="0", node="demo-head")
     [run] = top_of([*prometheus_stand_in.training(), before]).runs

@@ -47,19 +47,23 @@ def test_series_are_fetched_over_the_runs_span_by_server_time() -> None:
         fetched = series.fetch(client, RUN, None)
     assert by_identity(fetched) == by_identity(EVERYTHING)
     spans = {(float(a["start"]), float(a["end"]), float(a["step"])) for a in requests if "step" in a}
-    assert (NOW - 10.0, NOW + 5.0, 5.0) in spans
+    assert (NOW - 10.0, NOW + 10.0, 5.0) in spans  # one step more: scores outlive the other series
     assert len(spans) == 2  # the other query finds the run's first and last sample
     assert min(start for start, _, _ in spans) == RUN.started - series.AROUND_SECONDS
 
 
 def test_long_run_with_many_ranks_is_fetched_with_larger_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(series, "MOST_ROWS", 4)
+    answers = prometheus_stand_in.answers_for_run(EVERYTHING).items()
+    sampled = {(path, f"last_over_time({query}[{step}s])"): answer for (path, query), answer in answers
+               for step in (8, 15, 23)}  # fmt: skip
     requests = Requests()
-    with prometheus(requests) as client:
+    with prometheus(requests, sampled) as client:
         series.fetch(client, RUN, NOW)
-    steps = {a["query"].partition("{")[0]: float(a["step"]) for a in requests if "step" in a}
+    steps = {a["query"].partition(SELECTOR)[0]: float(a["step"]) for a in requests if "step" in a}
     assert steps["run:orchestrator_training_images:rate30s"] == 5.0
-    assert steps["orchestrator_training_step_part_seconds_sum"] == 23.0  # six series of 15 s, in four rows
+    # Six series of 15 s, in four rows. Each value is the last of its step, so none is skipped.
+    assert steps["last_over_time(orchestrator_training_step_part_seconds_sum"] == 23.0
 
 
 def test_run_without_training_series_is_refused() -> None:

@@ -166,6 +166,13 @@ def test_newest_run_is_selected() -> None:
     assert "current" not in run  # Grafana selects the first
 
 
+@pytest.mark.parametrize("title", ["Temperature", "Power", "Last XID", "ECC errors"])
+def test_value_that_vgpus_do_not_report_denies_no_gpu(title: str) -> None:
+    gpus = next(board for board in BOARDS if board["title"] == "GPUs")
+    texts = {panel["fieldConfig"]["defaults"]["noValue"] for panel in panels(gpus) if panel["title"] == title}
+    assert texts == {"no GPU reports it"}
+
+
 @pytest.mark.parametrize(
     "query", list(dashboard_queries.queries(VALUES)), ids=lambda query: f"{query.dashboard}-{query.panel}"
 )
@@ -174,6 +181,12 @@ def test_query_uses_existing_series(query: dashboard_queries.Query) -> None:
     assert names
     assert names <= known(), f"{names - known()} of {query.expression}"
     assert not re.search(r"\$[A-Za-z_]", query.expression)
+
+
+def test_rates_of_steps_look_back_two_minutes() -> None:
+    rates = r"rate\(orchestrator_training_step_\w+\{[^}]*\}\[(\w+)\]"
+    windows = [re.findall(rates, query.expression) for query in dashboard_queries.queries(VALUES)]
+    assert {window for found in windows for window in found} == {"2m"}, "slow steps leave gaps in shorter ones"
 
 
 def test_panels_that_may_be_empty_exist() -> None:

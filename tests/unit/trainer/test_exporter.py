@@ -91,6 +91,13 @@ def test_ranks_of_a_node_share_one_family_per_metric(serve: Serve, tmp_path: Pat
     assert served.scrape() == ""
 
 
+def test_last_scores_are_exported_after_the_rank_ended(serve: Serve, tmp_path: Path) -> None:
+    with recorder(tmp_path, 0) as record:
+        record.scores("test", 0.5, 0.9)
+    names = {"orchestrator_training_loss", "orchestrator_training_top1_ratio"}
+    assert {name for name, _ in serve().samples()} == names
+
+
 def test_response_is_in_the_format_that_prometheus_requests(serve: Serve, tmp_path: Path) -> None:
     with recorder(tmp_path, 0):
         assert serve().scrape(OPEN_METRICS).endswith("# EOF\n")
@@ -124,6 +131,11 @@ def test_metrics_outside_the_table_are_dropped() -> None:
 def test_interface_with_the_private_address_is_named(serve: Serve) -> None:
     text = serve("--interface-of", "127.0.0.1").scrape()
     assert 'orchestrator_node_training_interface_info{interface="lo"} 1.0\n' in text
+
+
+def test_configured_interface_is_named(serve: Serve) -> None:
+    text = serve("--interface", "ib0").scrape()
+    assert 'orchestrator_node_training_interface_info{interface="ib0"} 1.0\n' in text
 
 
 def test_address_without_an_interface_is_no_error(serve: Serve) -> None:

@@ -188,6 +188,19 @@ def test_scores_and_checkpoints_are_exported(tmp_path: Path) -> None:
         assert value(tmp_path, "checkpoint_seconds_sum") >= 0.01
 
 
+def test_scores_are_published_at_once(tmp_path: Path) -> None:
+    with recorder(tmp_path) as record:
+        record.scores("test", 0.5, 0.9)
+        assert (value(tmp_path, "loss", split="test"), value(tmp_path, "top1_ratio", split="test")) == (0.5, 0.9)
+
+
+def test_only_the_last_scores_outlive_the_rank(tmp_path: Path) -> None:
+    with recorder(tmp_path) as record:
+        record.scores("test", 0.5, 0.9)
+    assert set(families(tmp_path)) == {"orchestrator_training_loss", "orchestrator_training_top1_ratio"}
+    assert (value(tmp_path, "loss", split="test"), value(tmp_path, "top1_ratio", split="test")) == (0.5, 0.9)
+
+
 def test_exactly_the_metrics_of_the_table_are_written(tmp_path: Path) -> None:
     with recorder(tmp_path):
         assert set(families(tmp_path)) == {metric.family for metric in metrics.TRAINING}

@@ -115,3 +115,33 @@ def test_failed_write_leaves_no_unfinished_file(tmp_path: Path, monkeypatch: pyt
     assert [path.name for path in tmp_path.iterdir()] == ["run.0.prom"]
     snapshot.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_an_ended_rank_left_is_read_for_some_seconds(tmp_path: Path) -> None:
+    snapshot = Snapshot(tmp_path, "run", 0)
+    snapshot.write(b"steps and scores\n")
+    snapshot.leave(b"scores\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["run.0.last"]
+    for _ in range(2):
+        assert list(snapshots.live(tmp_path)) == [b"scores\n"]
+    for age in (snapshots.LAST_SECONDS, -3600.0):
+        snapshot.leave(b"scores\n")
+        left = tmp_path / "run.0.last"
+        os.utime(left, (left.stat().st_mtime - age,) * 2)
+        assert list(snapshots.live(tmp_path)) == []
+        assert not left.exists()
+
+
+def test_restarted_rank_hides_what_the_ended_one_left(tmp_path: Path) -> None:
+    Snapshot(tmp_path, "run", 0).leave(b"scores\n")
+    again = Snapshot(tmp_path, "run", 0)
+    again.write(b"again\n")
+    assert list(snapshots.live(tmp_path)) == [b"again\n"]
+    again.remove()
+
+
+def test_ending_rank_removes_old_files_without_an_exporter(tmp_path: Path) -> None:
+    Snapshot(tmp_path, "old", 0).leave(b"scores\n")
+    os.utime(tmp_path / "old.0.last", (0, 0))
+    Snapshot(tmp_path, "new", 0).leave(b"scores\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["new.0.last"]
