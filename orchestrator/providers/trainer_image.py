@@ -12,6 +12,8 @@ from orchestrator.docker.engine import Engine
 from orchestrator.state import Record, StateDir
 
 IMAGE = "trainer"
+# The image on nodes lacks /usr and /opt, so it must not replace the built one if this machine is also a node.
+UNPACKED = "orchestrator-unpacked"
 WAIT_SECONDS = 3600.0  # for another deploy that builds and packs the image
 
 
@@ -48,7 +50,7 @@ def trainer(record: Record) -> dict[str, Any]:
     """Return the image and its local archive as variables of the Ansible role that brings it to the nodes."""
     archive = _archive(record)
     return {
-        "trainer_image": _tag(record),
+        "trainer_image": f"{UNPACKED}:{trainer_digest(record)}",
         "trainer_archive": str(archive),
         "trainer_shared_archive": f"{SHARED}/.orchestrator/{archive.name}",
     }

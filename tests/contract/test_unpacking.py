@@ -12,6 +12,7 @@ import zstandard
 from orchestrator import packaged_files
 from orchestrator.docker import images
 from orchestrator.docker.engine import Engine
+from orchestrator.providers import trainer_image
 from tests.contract.conftest import ProgramResult
 from tests.contract.test_ansible import Ansible
 
@@ -23,12 +24,23 @@ PLAYBOOK = """
     - ansible.builtin.shell: "PATH={tools}:$PATH; {{{{ trainer_container_unpack }}}}"
       args: {{executable: /bin/bash}}
 """
+# Keep the images of other tests and of this machine's own clusters.
+REMOVAL = """
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_tasks: {tasks}
+      vars:
+        trainer_container_root: {root}
+        trainer_container_used_images: "{{{{ trainer_container_images.stdout_lines | reject('search', ':{tag}$') }}}}"
+"""
 # Nodes install this program from their distribution; this substitute decompresses on machines without it.
 ZSTD = f"""#!{sys.executable}
 import sys, zstandard
 with open(sys.argv[-1], "rb") as parcel:
     zstandard.ZstdDecompressor().copy_stream(parcel, sys.stdout.buffer)
 """
+ROLE = packaged_files.directory("ansible") / "roles/trainer_container"
 FILES = {"usr/bin/rank": b"rank", "opt/orchestrator/digest": b"digest", "etc/os-release": b"release"}
 
 
@@ -37,15 +49,15 @@ class Machine:
 
     def __init__(self, ansible: Ansible, engine: Engine, directory: Path) -> None:
         self.ansible, self.engine, self.directory = ansible, engine, directory
-        self.image = f"orchestrator-trainer:{directory.name.replace('_', '-')}"
-        self.files = directory / "trainer" / self.image.partition(":")[2]
+        self.tag = directory.name.replace("_", "-")
+        self.image, self.built_image = f"{trainer_image.UNPACKED}:{self.tag}", f"orchestrator-trainer:{self.tag}"
+        self.files = directory / "trainer" / self.tag
 
     def unpack(self, parcel: Path) -> ProgramResult:
         (self.directory / "zstd").write_text(ZSTD)
         (self.directory / "zstd").chmod(0o755)
-        defaults = packaged_files.directory("ansible") / "roles/trainer_container/defaults/main.yml"
         playbook = self.directory / "site.yml"
-        playbook.write_text(PLAYBOOK.format(defaults=defaults, tools=self.directory))
+        playbook.write_text(PLAYBOOK.format(defaults=ROLE / "defaults/main.yml", tools=self.directory))
         variables = {
             "trainer_image": self.image,
             "trainer_shared_archive": parcel,
@@ -55,8 +67,13 @@ class Machine:
         words = [word for name, value in variables.items() for word in ("-e", f"{name}={value}")]
         return self.ansible("ansible-playbook", *words, str(playbook))
 
+    def remove_images(self) -> ProgramResult:
+        playbook, tasks = self.directory / "remove.yml", ROLE / "tasks/remove_unused_images.yml"
+        playbook.write_text(REMOVAL.format(tasks=tasks, root=self.directory / "trainer", tag=self.tag))
+        return self.ansible("ansible-playbook", str(playbook))
+
     def images(self) -> list[str]:
-        return [tag for image in self.engine.client.images.list("orchestrator-trainer") for tag in image.tags]
+        return [tag for image in self.engine.client.images.list() for tag in image.tags]
 
     def names_in_image(self) -> set[str]:
         with tarfile.open(fileobj=io.BytesIO(b"".join(images.export(self.engine, self.image)))) as archive:
@@ -67,18 +84,22 @@ class Machine:
 def machine(ansible: Ansible, docker_engine: Engine, tmp_path: Path) -> Iterator[Machine]:
     unpacker = Machine(ansible, docker_engine, tmp_path)
     yield unpacker
-    if unpacker.image in unpacker.images():
-        docker_engine.client.images.remove(unpacker.image)
+    for image in {unpacker.image, unpacker.built_image} & set(unpacker.images()):
+        docker_engine.client.images.remove(image)
 
 
-def parcel(path: Path, cut: int | None = None) -> Path:
+def archive_of_files() -> bytes:
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
         for name, data in FILES.items():
             member = tarfile.TarInfo(name)
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
-    path.write_bytes(zstandard.compress(content.getvalue())[:cut])
+    return content.getvalue()
+
+
+def parcel(path: Path, cut: int | None = None) -> Path:
+    path.write_bytes(zstandard.compress(archive_of_files())[:cut])
     return path
 
 
@@ -98,11 +119,24 @@ def test_second_unpacking_does_nothing(machine: Machine, tmp_path: Path) -> None
     assert (machine.files / "mark").exists()
 
 
+def test_image_built_on_the_node_is_neither_used_nor_removed(machine: Machine, tmp_path: Path) -> None:
+    images.load_root_filesystem(machine.engine, io.BytesIO(archive_of_files()), machine.built_image)
+    built = images.find(machine.engine, machine.built_image)
+    assert machine.unpack(parcel(tmp_path / "parcel.tar.zst")).code == 0
+    assert {name: (machine.files / name).read_bytes() for name in FILES} == FILES
+    assert images.find(machine.engine, machine.built_image) == built
+    result = machine.remove_images()
+    assert result.code == 0, result.text
+    assert machine.image not in machine.images()
+    assert images.find(machine.engine, machine.built_image) == built
+    assert not machine.files.exists()
+
+
 @pytest.mark.parametrize("cut", [None, 40])
 def test_unreadable_parcel_leaves_no_image_and_no_files(machine: Machine, tmp_path: Path, cut: int | None) -> None:
     path = parcel(tmp_path / "parcel.tar.zst", cut) if cut else tmp_path / "missing"
     assert machine.unpack(path).code != 0
     assert machine.image not in machine.images()
-    assert "orchestrator-trainer:unfinished" not in machine.images()
+    assert f"{trainer_image.UNPACKED}:unfinished" not in machine.images()
     assert list((tmp_path / "trainer").iterdir()) == []
     assert (tmp_path / "lock").exists()

@@ -31,6 +31,11 @@ def test_machine_is_configured_checked_and_restored(user: Cli) -> None:
     assert docker(*inside, "systemctl", "is-active", *UNITS) == ["active"] * len(UNITS)
     assert user.json("deploy", cluster=CLUSTER)["changed"] == {f"{CLUSTER}-head": 0}
     assert [rank["allreduce_sum"] for rank in user.json("check", cluster=CLUSTER)["ranks"]] == [1.0]
+    unpacked = docker(*inside, "docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "orchestrator-unpacked")
+    # Stands for the image that a machine builds if `orchestrator` runs on it.
+    docker(*inside, "docker", "tag", *unpacked, "orchestrator-trainer:built")
     assert user.json("teardown", cluster=CLUSTER)["left"] == []
+    left = docker(*inside, "docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "orchestrator-*")
+    assert left == ["orchestrator-trainer:built"]
     listing = "ls -d /opt/orchestrator /etc/orchestrator /etc/systemd/system/trainer.service; id orchestrator; true"
     assert docker(*inside, "sh", "-c", f"({listing}) 2> /dev/null") == []
