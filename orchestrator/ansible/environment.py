@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from orchestrator import state
+from orchestrator import ssh, state
 from orchestrator.process import interrupts
 from orchestrator.state import StateDir
 
-FORKS = 32
 # Variables for programs in general, for ssh through the user's jump host, and for gcloud's tunnel.
 NEEDED = re.compile(
     r"HOME|USER|LOGNAME|SHELL|PATH|TERM|TZ|TMPDIR|LANG|LC_\w+|XDG_\w+|PYTHONPATH|LD_LIBRARY_PATH|KRB5CCNAME"
@@ -35,8 +34,14 @@ def needed_variables() -> Iterator[None]:
         os.environ.update(removed)
 
 
-def settings(state_dir: StateDir, sockets: Path) -> dict[str, str]:
-    """Return variables that set Ansible up, with ``sockets`` as the directory for those of its ssh connections."""
+def settings(state_dir: StateDir, sockets: Path, jumps: bool) -> dict[str, str]:
+    """Return variables that set Ansible up.
+
+    Args:
+        state_dir: State directory of the cluster.
+        sockets: Directory for the sockets of ssh connections.
+        jumps: Whether hosts are reached through another machine.
+    """
     bin_directory = str(Path(sys.executable).parent)  # ansible-playbook is installed there, whatever the PATH
     empty = state_dir.ansible / "ansible.cfg"
     state.replace(empty, "# Empty, so that no other file with settings is looked for.\n")
@@ -44,7 +49,8 @@ def settings(state_dir: StateDir, sockets: Path) -> dict[str, str]:
         "PATH": os.pathsep.join([bin_directory, os.environ.get("PATH", os.defpath)]),
         "LC_ALL": "C.UTF-8",  # Ansible refuses a missing locale, which ssh may pass on
         "ANSIBLE_CONFIG": str(empty),
-        "ANSIBLE_FORKS": str(FORKS),
+        "ANSIBLE_FORKS": str(ssh.AT_ONCE[jumps]),
+        "ANSIBLE_SSH_RETRIES": "2",
         "ANSIBLE_PIPELINING": "true",
         "ANSIBLE_GATHERING": "explicit",
         "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=60s",

@@ -69,7 +69,8 @@ def _run(
     state.replace(state_dir.ansible / "inventory.json", json.dumps(inventory, indent=2) + "\n")
     watch = _Watch(on_task)
     with ssh_connections.shared(state_dir) as sockets:
-        result = _play(state_dir, playbook, environment.settings(state_dir, sockets), watch)
+        settings = environment.settings(state_dir, sockets, _jumps(inventory))
+        result = _play(state_dir, playbook, settings, watch)
     log = state_dir.log("ansible")
     shutil.copyfile(result.config.artifact_dir + "/stdout", log)
     if watch.reasons:
@@ -81,6 +82,12 @@ def _run(
         raise CommandFailed("configure nodes", ["ansible-playbook", playbook], f"exit code {result.rc}", tail, log)
     changed = (result.stats or {}).get("changed", {})
     return Recap({host: changed.get(host, 0) for host in inventory["all"]["hosts"]}, watch.notes)
+
+
+def _jumps(inventory: Mapping[str, Any]) -> bool:
+    """Tell whether the head, too, is reached through another machine: a jump host of the user, or Google's proxy."""
+    groups = inventory["all"]
+    return any("ansible_ssh_extra_args" in groups["hosts"][name] for name in groups["children"]["head"]["hosts"])
 
 
 class _Watch:

@@ -27,6 +27,9 @@ __all__ = ["Answer", "Session", "Unreachable", "client_command", "connect", "in_
 
 Value = TypeVar("Value")
 FASTEST = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com")
+# Connections at once, without and with a jump host, whose sshd refuses some from ten that have not logged in yet
+# (sshd_config(5), MaxStartups).
+AT_ONCE = {False: 32, True: 8}
 DEAD_MILLISECONDS = 20_000  # a connection is dead if sent data stays unacknowledged for so long
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # its threads would write to standard error
@@ -117,11 +120,11 @@ def on_every_node(
     Returns:
         Results by node, and reasons by node that failed.
     """
-    return in_parallel(list(cluster.nodes if chosen is None else chosen), action)
+    return in_parallel(list(cluster.nodes if chosen is None else chosen), action, AT_ONCE[bool(cluster.jump)])
 
 
 def in_parallel(
-    names: Sequence[str], action: Callable[[str], Value], most: int = 32
+    names: Sequence[str], action: Callable[[str], Value], most: int = AT_ONCE[False]
 ) -> tuple[dict[str, Value], dict[str, str]]:
     """Call ``action(name)`` for ``names`` in parallel.
 

@@ -14,8 +14,6 @@ from orchestrator.errors import CommandFailed
 from orchestrator.ssh import Unreachable
 
 SECONDS = 60.0
-# By whether there is a jump host: its sshd begins to refuse at ten concurrent unauthenticated connections.
-AT_ONCE = {False: 32, True: 8}
 # No questions, and none of the user's settings that are for terminals.
 OPTIONS = {
     "BatchMode": "yes",
@@ -116,7 +114,7 @@ def run(login: Login, script: str, root: bool = False, seconds: float = SECONDS,
 
 def every(logins: Mapping[str, Login], action: Callable[[str], Value]) -> tuple[dict[str, Value], dict[str, str]]:
     """Run ``action(name)`` for all logins in parallel. Return results and reasons of failures, both by name."""
-    return ssh.in_parallel(list(logins), action, AT_ONCE[any(login.jump for login in logins.values())])
+    return ssh.in_parallel(list(logins), action, ssh.AT_ONCE[any(login.jump for login in logins.values())])
 
 
 def _ask(argv: list[str], seconds: float) -> str:

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from orchestrator import lock, state
-from orchestrator.ansible import runner, ssh_connections
+from orchestrator.ansible import environment, runner, ssh_connections
 from orchestrator.errors import NodesFailed
 from orchestrator.process import interrupts
 from tests import builders, waiting
@@ -49,6 +49,13 @@ def silent_port() -> Iterator[int]:
     """Listen on a port that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
+
+
+@pytest.mark.parametrize(("jump", "expected"), [(None, "32"), ("student@gate.example.org:22", "8")])
+def test_fewer_hosts_at_once_behind_a_jump_host(tmp_path: Path, jump: str | None, expected: str) -> None:
+    inventory = builders.inventory(builders.cluster(nodes=12).model_copy(update={"jump": jump}))
+    settings = environment.settings(state.for_cluster("demo"), tmp_path, runner._jumps(inventory))
+    assert settings["ANSIBLE_FORKS"] == expected
 
 
 def test_unreachable_nodes_are_named_with_their_reasons(closed_port: int) -> None:

@@ -1,10 +1,25 @@
 """Parts of ssh that need no node: commands, and answers of many nodes."""
 
+import threading
+import time
+
 import pytest
 
 from orchestrator import ssh, state
 from orchestrator.ssh import Unreachable
 from tests import builders
+
+
+def test_at_most_eight_connections_at_once_through_a_jump_host() -> None:
+    threads: dict[str, int] = {}
+
+    def ask(name: str) -> None:
+        threads[name] = threading.get_ident()
+        time.sleep(0.2)  # so that a further call takes a further thread
+
+    ssh.on_every_node(builders.cluster(nodes=12).model_copy(update={"jump": "student@gate.example.org:22"}), ask)
+    assert len(threads) == 12
+    assert len(set(threads.values())) == 8
 
 
 def test_terminal_command_uses_own_key_and_pinned_host_key() -> None:
