@@ -1,5 +1,6 @@
 """Values that many tests use. Each function takes the fields that a test needs and fills in the rest."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,19 @@ from orchestrator.ansible import inventory as inventories
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.runs.run_record import Run
-from orchestrator.schema import Epoch, Hardware, NodeReport, Profile, Ready, Results, Scores, World
+from orchestrator.schema import (
+    CheckMessage,
+    CheckRank,
+    CheckResult,
+    Epoch,
+    Hardware,
+    NodeReport,
+    Profile,
+    Ready,
+    Results,
+    Scores,
+    World,
+)
 from orchestrator.state import Record, StateDir
 from orchestrator.trainer.supervision.rank_record import RankRecord
 from tests import samples
@@ -165,6 +178,17 @@ def profile(**changes: Any) -> Profile:
         "steps": [1.0, 1.0],
     }
     return Profile(**{**values, **changes})
+
+
+def check(messages: Sequence[CheckMessage], hosts: Sequence[str] = ("demo-head", "demo-worker-0")) -> CheckResult:
+    """Return a check of a rank on each of ``hosts``, which may repeat."""
+    total = len(hosts) * (len(hosts) + 1) / 2
+    ranks = [
+        CheckRank(rank=rank, host=host, local_rank=hosts[:rank].count(host), allreduce_sum=total)
+        for rank, host in enumerate(hosts)
+    ]
+    measured = {"sizes": list(messages), "step_seconds": 1.0, "step_work": 1.0}
+    return CheckResult(size=len(hosts), expected_sum=total, ranks=ranks, **measured)
 
 
 def results(epochs: list[Epoch], world: World | None = None, **config: Any) -> Results:

@@ -13,7 +13,7 @@ from orchestrator.prediction.cluster_links import LIMITED, Connection
 from orchestrator.prediction.link_kinds import Limit, Named
 from orchestrator.prediction.single_rank import Node
 from orchestrator.runs import prediction_inputs
-from orchestrator.runs.prediction_inputs import History
+from orchestrator.runs.prediction_inputs import History, LinkQuery
 
 if TYPE_CHECKING:
     from orchestrator.providers.openstack import bandwidth
@@ -21,7 +21,9 @@ else:
     bandwidth = LazyModule("orchestrator.providers.openstack.bandwidth")
 
 
-def connection(config: Config, rank_step: Node, overrides: Overrides, history: History) -> tuple[Connection, str]:
+def connection(
+    config: Config, rank_step: Node, overrides: Overrides, history: History, nodes: int
+) -> tuple[Connection, str]:
     """Return the ranks' connection and its source.
 
     Args:
@@ -29,6 +31,7 @@ def connection(config: Config, rank_step: Node, overrides: Overrides, history: H
         rank_step: One rank's step, which tells whether a GPU computes it.
         overrides: Options of the command.
         history: Runs of the cluster.
+        nodes: Most nodes of the prediction.
 
     Returns:
         The connection, and its source as text.
@@ -43,17 +46,19 @@ def connection(config: Config, rank_step: Node, overrides: Overrides, history: H
         named = link_kinds.parse(overrides.link, overrides.latency)
         text = f"{named.rate / 1e9:g} Gbit/s, {named.kind}, as given"
         return _named(config, named, rank_step, overrides), text
-    if overrides.machine_type is None and (measured := _measured(config, overrides, history)):
-        return measured
+    if overrides.machine_type is None:
+        local = link_kinds.between_ranks(rank_step.cores, overrides.within)
+        query = LinkQuery(nodes, _slots(config), local, config.launch.controller)
+        if measured := _measured(config, overrides, history, query):
+            return measured
     if config.provider not in LIMITS:
         raise _unknown(config)
     return _limited(config, rank_step, overrides)
 
 
 def _named(config: Config, named: Named, rank_step: Node, overrides: Overrides) -> Connection:
-    if rank_step.cores:
-        return Connection(named.between_cpus(rank_step.cores), link_kinds.LOOPBACK, _slots(config))
-    return Connection(named.between_gpus(), link_kinds.within_node(overrides.within), _slots(config))
+    link = named.between_cpus(rank_step.cores) if rank_step.cores else named.between_gpus()
+    return Connection(link, link_kinds.between_ranks(rank_step.cores, overrides.within), _slots(config))
 
 
 def _slots(config: Config) -> int:
@@ -61,8 +66,10 @@ def _slots(config: Config) -> int:
     return config.slots or machine_types.ranks(config)
 
 
-def _measured(config: Config, overrides: Overrides, history: History) -> tuple[Connection, str] | None:
-    measured = prediction_inputs.connection(history, _slots(config), config.launch.controller)
+def _measured(
+    config: Config, overrides: Overrides, history: History, query: LinkQuery
+) -> tuple[Connection, str] | None:
+    measured = prediction_inputs.connection(history, query)
     if overrides.latency is not None and (measured or config.provider not in LIMITS):
         problem = "--latency: only with --link or --machine-type: the measurement of `check` includes the latency"
         raise ConfigError([problem])
@@ -104,10 +111,11 @@ LIMITS: dict[str, Callable[[Config, Sequence[str], Overrides], list[Limit]]] = {
 
 
 def _unknown(config: Config, reason: str = "") -> ConfigError:
-    problem = f"--link: missing, and no check of cluster {config.name!r} was fetched"
+    problem = f"--link: missing, and no check of cluster {config.name!r} between nodes was fetched"
     reasons = [f"openstack.flavor: {reason}"] if reason else []
     return ConfigError([problem, *reasons], _remedy(config))
 
 
 def _remedy(config: Config) -> str:
-    return f"{command('check', config.name)} measures the link; or name one: --link 10gbit --latency 50us"
+    check = command("check", config.name)
+    return f"{check} measures the link between two nodes or more; or name one: --link 10gbit --latency 50us"

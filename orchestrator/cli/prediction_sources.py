@@ -11,6 +11,7 @@ from orchestrator.prediction import machine_types, ready_gradients, single_rank
 from orchestrator.prediction.single_rank import Node
 from orchestrator.runs import jobs, prediction_inputs
 from orchestrator.runs.prediction_inputs import History, ProfileQuery
+from orchestrator.schema import Profile
 from orchestrator.state import Record
 
 PROFILE_STEPS, PROFILE_SECONDS = 60, 180.0
@@ -83,16 +84,24 @@ def node(config: Config, overrides: Overrides, history: History) -> tuple[Node, 
         gradients = ready_gradients.estimate(str(config.train.model), size, int(recipe["classes"]))
         source = NodeSource(f"{seconds:.4g} s for {batch} images, as given", config.train.precision or "float32")
         return single_rank.from_step(batch, seconds, gradients, overrides.cores or machine_types.cores(config)), source
-    query = ProfileQuery(str(config.train.model), size, config.train.batch_size, config.train.precision)
+    return _measured(config, overrides, history, size)
+
+
+def _measured(config: Config, overrides: Overrides, history: History, size: int) -> tuple[Node, NodeSource]:
+    """Return the step of a profile of ``size`` pixels, by as many threads as the ranks will have."""
+    record = state.read(history.state_dir)
+    deployed = prediction_inputs.cores(record.cluster, config.slots) if record and record.cluster else None
+    cores = overrides.cores or deployed
+    elsewhere = overrides.machine_type and not (record and _is_of(record, overrides.machine_type))
+    threads = None if elsewhere or cores is None else max(1, int(cores))  # as run_record.threads
+    query = ProfileQuery(str(config.train.model), size, config.train.batch_size, config.train.precision, threads)
     profile = prediction_inputs.profile(history, query)
     if profile is None:
-        raise _no_profile(config)
+        raise _no_profile(config, threads, prediction_inputs.profile(history, query._replace(threads=None)))
     text = f"run {profile.run}: {len(profile.steps)} steps of {profile.batch} images in {profile.precision}"
-    record = state.read(history.state_dir)
-    cores = prediction_inputs.cores(record.cluster) if record and record.cluster else None
-    if overrides.machine_type and not (record and _is_of(record, overrides.machine_type)):
+    if elsewhere:
         text = f"{text}, not measured on {overrides.machine_type}"
-    return single_rank.from_profile(profile, overrides.cores or cores), NodeSource(text, profile.precision)
+    return single_rank.from_profile(profile, cores), NodeSource(text, profile.precision)
 
 
 def _is_of(record: Record, machine_type: str) -> bool:
@@ -114,7 +123,8 @@ def _needs_directory(train: Train) -> bool:
     return "needs" in recipes.datasets()[str(train.dataset)] and train.data is None
 
 
-def _no_profile(config: Config) -> ConfigError:
+def _no_profile(config: Config, threads: int | None, other: Profile | None) -> ConfigError:
+    """Return the error; ``other`` is a profile whose number of threads alone does not fit."""
     train = _available(config.train)
     options = [
         f"--{key.replace('_', '-')} {value}"
@@ -124,7 +134,9 @@ def _no_profile(config: Config) -> ConfigError:
     data, also = (["--data DIR"], "") if _needs_directory(train) else ([], ", and so does --profile")
     words = " ".join(["train", str(train.model), "--dataset", str(train.dataset), *data, *options])
     make = command(f"{words} --np 1 --steps {PROFILE_STEPS}", config.name)
-    return ConfigError(
-        [f"train.model: no run of one rank on cluster {config.name!r} is a profile of {train.model} as asked for"],
-        f"{make} makes one{also}; or give --images-per-second or --step-seconds of one rank",
-    )
+    problem = f"train.model: no run of one rank on cluster {config.name!r} is a profile of {train.model} as asked for"
+    if other:
+        problem += f": run {other.run} had {other.threads} threads, expected {threads}, as many as a rank has cores"
+        also += ", if the nodes are deployed with as many cores for a rank"
+    speed = "or give --images-per-second or --step-seconds of one rank"
+    return ConfigError([problem], f"{make} makes one{also}; {speed}")

@@ -42,7 +42,8 @@ class Connection:
         local: Between the ranks of a node.
         slots: Ranks of a node.
         hierarchical: As in :class:`Topology`.
-        points: Measured messages that ``link`` is fitted to; empty if it is named only.
+        points: Measured messages that ``link`` is fitted to; empty if it is named only. A check inside one node
+            measures ``local``, and ``link`` is the same.
         cycle: Seconds between two rounds of Horovod's background thread in training; None as in ``link``.
         unmeasured: How well the links are known without ``points``.
     """
@@ -57,8 +58,10 @@ class Connection:
 
     def at(self, nodes: int) -> Topology:
         """Return the topology of ``nodes``."""
-        link = self.link if self.cycle is None else replace(self.link, cycle=self.cycle)
-        return Topology(nodes, self.slots, link, self.local, self.hierarchical)
+        link, local = self.link, self.local
+        if self.cycle is not None:
+            link, local = replace(link, cycle=self.cycle), replace(local, cycle=self.cycle)
+        return Topology(nodes, self.slots, link, local, self.hierarchical)
 
     @property
     def doubt(self) -> Doubt:
@@ -70,5 +73,7 @@ class Connection:
         speed, latency = (math.exp(generator.gauss(0, sigma)) for sigma in (self.doubt.speed, self.doubt.latency))
         link = self.link
         if self.points:
-            link = link_fit.link(link_fit.resampled(self.points, link, generator), link.cycle, link.load)
-        return replace(self, link=link.scaled(latency, speed), local=self.local.scaled(latency, speed))
+            fitted = link_fit.link(link_fit.resampled(self.points, link, generator), link.cycle, link.load)
+            link = replace(fitted, share=link.share)
+        local = link if self.local == self.link else self.local
+        return replace(self, link=link.scaled(latency, speed), local=local.scaled(latency, speed))

@@ -93,6 +93,11 @@ def within_node(kind: str) -> Link:
     return Link(latency, 1 / speed, 1 / speed, GPU_CYCLE, share=GPU_SHARE)
 
 
+def between_ranks(cores: float | None, kind: str = "pcie") -> Link:
+    """Return the link among the ranks of a node; ``kind`` is that of its GPUs, if ``cores`` is None."""
+    return LOOPBACK if cores else within_node(kind)
+
+
 def parse(link: str, latency: str | None = None) -> Named:
     """Read a link such as "10gbit" or "25gbit-roce", and a latency such as "50us", as the user writes them.
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from orchestrator import state
 from orchestrator.cluster import Cluster
 from orchestrator.prediction import link_fit, link_kinds, single_rank
+from orchestrator.prediction.allreduce_time import Link
 from orchestrator.prediction.cluster_links import Connection
 from orchestrator.prediction.communication_overlap import Options, carried
 from orchestrator.prediction.compare_with_runs import Reviewed
@@ -33,12 +34,13 @@ Content = TypeVar("Content", bound=BaseModel)
 
 
 class ProfileQuery(NamedTuple):
-    """Training whose profile is searched; None matches any value."""
+    """Training whose profile is searched; None matches any value, and a profile of a GPU any number of threads."""
 
     model: str
     image_size: int | None
     batch: int | None = None
     precision: str | None = None
+    threads: int | None = None
 
     def fits(self, profile: Profile) -> bool:
         """Tell whether ``profile`` matches."""
@@ -47,8 +49,29 @@ class ProfileQuery(NamedTuple):
             and self.image_size in (None, profile.image_size)
             and self.batch in (None, profile.batch)
             and self.precision in (None, "auto", profile.precision)
+            and (profile.on_gpu or self.threads in (None, profile.threads))
             and len(profile.steps) > 1
         )
+
+
+class LinkQuery(NamedTuple):
+    """Ranks whose link is searched.
+
+    Attributes:
+        nodes: Most nodes of a prediction. If they are several, checks inside one node are left out.
+        slots: Ranks of a node.
+        local: Link among the ranks of a node, if no check measured it.
+        controller: Checks over another one are left out; "auto" takes any.
+    """
+
+    nodes: int
+    slots: int
+    local: Link = link_kinds.LOOPBACK
+    controller: str = "gloo"
+
+    def fits(self, result: CheckResult) -> bool:
+        """Tell whether ``result`` measured a link that these ranks have."""
+        return result.size > 1 and bool(result.sizes) and not (self.nodes > 1 and _nodes(result) == 1)
 
 
 @dataclass(frozen=True)
@@ -93,32 +116,32 @@ def profile(history: History, query: ProfileQuery) -> Profile | None:
     return next((candidate for candidate in profiles if candidate and query.fits(candidate)), None)
 
 
-def connection(history: History, slots: int, controller: str = "gloo") -> tuple[Connection, str] | None:
-    """Return the connection of a cluster's ranks by its newest check, and what it is known from.
+def connection(history: History, query: LinkQuery) -> tuple[Connection, str] | None:
+    """Return the connection of ``query`` by the newest check of a cluster, and what it is known from.
 
-    Args:
-        history: Runs of the cluster.
-        slots: Ranks of a node.
-        controller: Checks over another one are left out; "auto" takes any.
-
-    Returns:
-        The connection with the messages that were measured; None if no check was fetched.
+    It has the messages that were measured; None if no such check was fetched.
     """
     for run in history.runs:
-        if run.kind == KIND and controller in ("auto", run.controller):
+        if run.kind == KIND and query.controller in ("auto", run.controller):
             result = history.read(run, MEASURED, CheckResult)
-            if result and result.size > 1 and result.sizes:
-                text = f"run {run.id}: check of {result.size} ranks"
-                return _connection(run, result, slots, cycle(history)), text
+            if result and query.fits(result):
+                nodes = _nodes(result)
+                text = f"run {run.id}: check of {result.size} ranks on {nodes} node{'' if nodes == 1 else 's'}"
+                return _connection(run, result, query, cycle(history)), text
     return None
 
 
-def _connection(run: Run, result: CheckResult, slots: int, trained: float | None) -> Connection:
+def _nodes(result: CheckResult) -> int:
+    return len({rank.host for rank in result.ranks})
+
+
+def _connection(run: Run, result: CheckResult, query: LinkQuery, trained: float | None) -> Connection:
     """Return the connection that a check measured; ``trained`` is the cycle of training runs, if it is known."""
     points = [Point(result.size, m.bytes, m.latency_seconds, m.cpu_seconds) for m in result.sizes]
     checked = (CYCLE_TIME if run.cycle_time is None else run.cycle_time) / 1e3
-    link = link_fit.link(points, checked, link_kinds.CPU_LOAD)
-    return Connection(link, link_kinds.LOOPBACK, slots, points=points, cycle=checked if trained is None else trained)
+    link = replace(link_fit.link(points, checked, link_kinds.CPU_LOAD), share=query.local.share)
+    local = link if _nodes(result) == 1 else query.local
+    return Connection(link, local, query.slots, points=points, cycle=checked if trained is None else trained)
 
 
 def save_of_run(state_dir: StateDir, cluster: Cluster, run: Run, config: TrainConfig) -> None:
@@ -126,16 +149,24 @@ def save_of_run(state_dir: StateDir, cluster: Cluster, run: Run, config: TrainCo
     if run.np == 1 or config.adasum:
         return
     history = History(state_dir, processors(run.hardware.values()))
-    step_profile = profile(history, ProfileQuery(config.model, config.image_size, config.batch_size, config.precision))
-    measured_link = connection(history, max(each.slots for each in cluster.rank_nodes.values()), run.controller)
-    if step_profile and measured_link:
-        rank_step = single_rank.from_profile(step_profile, cores(cluster))
+    wanted = ProfileQuery(config.model, config.image_size, config.batch_size, config.precision, run.threads)
+    step_profile = profile(history, wanted)
+    if step_profile is None:
+        return
+    rank_step = single_rank.from_profile(step_profile, cores(cluster))
+    slots = max(each.slots for each in cluster.rank_nodes.values())
+    local = link_kinds.between_ranks(rank_step.cores)
+    measured_link = connection(history, LinkQuery(-(-run.np // slots), slots, local, run.controller))
+    if measured_link:
         predicted(step_profile, rank_step, *measured_link, run.np, config).write(state_dir.runs / run.id / PREDICTION)
 
 
-def cores(cluster: Cluster) -> float:
-    """Return the cores of a rank, on the node with the fewest; a local node may have a part of one."""
-    return min(each.cpus / each.slots for each in cluster.rank_nodes.values())
+def cores(cluster: Cluster, slots: int | None = None) -> float:
+    """Return the cores of a rank, on the node with the fewest; a local node may have a part of one.
+
+    ``slots`` are the ranks of a node, if not as deployed.
+    """
+    return min(each.cpus / (slots or each.slots) for each in cluster.rank_nodes.values())
 
 
 def cycle(history: History) -> float | None:

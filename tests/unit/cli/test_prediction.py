@@ -14,7 +14,7 @@ from orchestrator.prediction.gradient_groups import Engine
 from orchestrator.recipes import models
 from orchestrator.runs import engines, jobs, prediction_inputs, store
 from orchestrator.runs.run_record import Run
-from orchestrator.schema import CheckMessage, CheckResult, Predicted, World
+from orchestrator.schema import CheckMessage, Predicted, World
 from orchestrator.state import StateDir
 from tests import builders
 from tests.stand_ins import openstack_cases
@@ -229,30 +229,73 @@ def test_slower_head_limits_only_a_ring_of_cpus(tmp_path: Path) -> None:
     assert "up to 16 Gbit/s, Google's limit for n1-standard-8" in on_gpus["link"]
 
 
-def checked(state_dir: StateDir) -> Run:
-    """Store a check of two ranks."""
+def checked(state_dir: StateDir, *hosts: str) -> Run:
+    """Store a check of two ranks, on two nodes or on ``hosts``."""
     run = builders.run(kind="check", controller="gloo")
     store.save(state_dir, run)
     messages = [CheckMessage(bytes=size, latency_seconds=0.006 + size * 1e-8, bus_bandwidth=1e8) for size in (4, 2**26)]
-    CheckResult(size=2, expected_sum=3.0, ranks=[], sizes=messages, step_seconds=1.0, step_work=1.0).write(
-        state_dir.runs / run.id / "check.json"
-    )
+    builders.check(messages, hosts or ("demo-head", "demo-worker-0")).write(state_dir.runs / run.id / "check.json")
     return run
 
 
 def test_check_of_the_cluster_takes_precedence_over_its_type(tmp_path: Path) -> None:
     run = checked(builders.deployed(provider="gcp"))
-    assert predicted(*on_google(tmp_path))["link"] == f"run {run.id}: check of 2 ranks"
+    assert predicted(*on_google(tmp_path))["link"] == f"run {run.id}: check of 2 ranks on 2 nodes"
     assert (
         "Google's limit for n1-standard-2" in predicted(*on_google(tmp_path), "--machine-type", "n1-standard-2")["link"]
     )
 
 
-def test_profile_of_other_machines_is_reported() -> None:
-    run, state_dir = builders.run(), builders.deployed()
+def test_check_inside_one_node_leaves_the_limit_of_the_machine_type(tmp_path: Path) -> None:
+    run = checked(builders.deployed(provider="gcp"), "demo-head", "demo-head")
+    assert "Google's limit for n1-standard-8" in predicted(*on_google(tmp_path))["link"]
+    of_one_node = predicted(*on_google(tmp_path), "--slots", "2", "--nodes", "1")
+    assert of_one_node["link"] == f"run {run.id}: check of 2 ranks on 1 node"
+
+
+def test_check_inside_one_node_is_no_link_of_several() -> None:
+    checked(builders.deployed(), "demo-head", "demo-head")
+    refusal = refused(*GIVEN)
+    assert refusal.message == "--link: missing, and no check of cluster 'default' between nodes was fetched"
+    assert "measures the link between two nodes or more" in refusal.hint
+
+
+def test_within_changes_a_node_of_gpus_after_a_check() -> None:
+    checked(builders.deployed())
+    words = (*GIVEN, "--slots", "4", "--nodes", "1", "--within")
+    pcie, nvlink = (predicted(*words, kind)["forecasts"][0]["efficiency"][0] for kind in ("pcie", "nvlink"))
+    assert 0.9 < pcie < nvlink
+
+
+def profiled(state_dir: StateDir, **changes: Any) -> str:
+    """Store a profile and return the name of its run."""
+    run = builders.run()
     store.save(state_dir, run)
-    builders.profile(run=run.id).write(state_dir.runs / run.id / "profile.json")
+    builders.profile(run=run.id, **changes).write(state_dir.runs / run.id / "profile.json")
+    return run.id
+
+
+ON_MNIST = ("predict", "resnet20", "--dataset", "mnist", "--link", "1gbit")
+
+
+@pytest.mark.parametrize(("words", "threads"), [(("--slots", "2"), 1), (("--cores", "8"), 8)])
+def test_profile_with_other_threads_is_refused(words: tuple[str, ...], threads: int) -> None:
+    run = profiled(builders.deployed())
+    assert run in predicted(*ON_MNIST)["node"]
+    refusal = refused(*ON_MNIST, *words)
+    assert f"run {run} had 2 threads, expected {threads}, as many as a rank has cores" in refusal.message
+    assert "if the nodes are deployed with as many cores for a rank; or give --images-per-second" in refusal.hint
+
+
+def test_profile_of_a_gpu_serves_any_number_of_slots() -> None:
+    run = profiled(builders.deployed(), on_gpu=True)
+    assert run in predicted(*ON_MNIST, "--slots", "2")["node"]
+
+
+def test_profile_of_other_machines_is_reported() -> None:
+    profiled(builders.deployed())
     words = ("predict", "resnet20", "--dataset", "mnist", "--machine-type", "n1-standard-2")
+    assert predicted(*words, "--slots", "2")["node"].endswith(", not measured on n1-standard-2")
     assert predicted(*words)["node"].endswith(", not measured on n1-standard-2")
 
 

@@ -1,5 +1,6 @@
 """Bands, time and price, and the best number of nodes."""
 
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -77,6 +78,17 @@ def test_fastest_nodes_within_the_budget() -> None:
     assert best.price is not None
     assert best.price.high <= 2.8
     assert all(each.price is not None and each.price.high > 2.8 for each in predicted if each.nodes > best.nodes)
+
+
+def test_draws_of_a_measured_link_keep_the_share_of_gpus() -> None:
+    link = replace(LINK, share=0.1)
+    drawn = Connection(link, LINK, points=POINTS).drawn(random.Random(1))  # noqa: S311
+    assert drawn.link.share == 0.1
+
+
+def test_draws_of_a_check_inside_one_node_move_the_link_within_it() -> None:
+    drawn = Connection(LINK, LINK, points=POINTS).drawn(random.Random(1))  # noqa: S311
+    assert drawn.local == drawn.link
 
 
 def test_several_ranks_on_a_node_count_as_ranks() -> None:

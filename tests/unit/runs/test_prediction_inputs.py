@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from orchestrator.cluster import Cluster
+from orchestrator.prediction import link_kinds
 from orchestrator.runs import prediction_inputs, provenance, store
-from orchestrator.runs.prediction_inputs import History, ProfileQuery
-from orchestrator.schema import CheckMessage, CheckResult, World
+from orchestrator.runs.prediction_inputs import History, LinkQuery, ProfileQuery
+from orchestrator.schema import CheckMessage, Predicted, Ready, World
 from orchestrator.schema.file_model import File
 from orchestrator.state import StateDir
 from tests import builders, samples
@@ -14,7 +16,9 @@ from tests import builders, samples
 MESSAGES = [
     CheckMessage(bytes=size, latency_seconds=0.006 + size * 1e-8, bus_bandwidth=1e8) for size in (4, 2**20, 2**26)
 ]
-CHECK = CheckResult(size=2, expected_sum=3.0, ranks=[], sizes=MESSAGES, step_seconds=1.0, step_work=1.0)
+CHECK = builders.check(MESSAGES)
+INSIDE = builders.check(MESSAGES, hosts=["head", "head"])
+LINK = LinkQuery(nodes=2, slots=1)
 
 
 def fetched(state_dir: StateDir, started: float, name: str, content: File, **run: Any) -> None:
@@ -41,6 +45,8 @@ def state_dir() -> StateDir:
         (ProfileQuery("resnet20", None, 32), "run-1"),
         (ProfileQuery("resnet20", 28, 32, "auto"), "run-1"),
         (ProfileQuery("resnet20", 28, 32, "bfloat16"), None),
+        (ProfileQuery("resnet20", 28, threads=2), "run-2"),
+        (ProfileQuery("resnet20", 28, threads=4), None),
         (ProfileQuery("resnet20", 32), None),
         (ProfileQuery("lenet", 28), None),
     ],
@@ -64,14 +70,18 @@ def test_runs_on_other_processors_are_left_out(state_dir: StateDir, cpus: dict[s
 
 
 def test_newest_check_of_the_controller_is_used(state_dir: StateDir) -> None:
-    fetched(state_dir, 4, "check.json", CHECK.model_copy(update={"size": 4}), kind="check", controller="mpi")
+    other = builders.check(MESSAGES, hosts=["a", "a", "b", "b"])
+    fetched(state_dir, 4, "check.json", other, kind="check", controller="mpi")
     over_gloo, over_any = (
-        prediction_inputs.connection(History(state_dir), 1, "gloo"),
-        prediction_inputs.connection(History(state_dir), 1, "auto"),
+        prediction_inputs.connection(History(state_dir), LINK),
+        prediction_inputs.connection(History(state_dir), LINK._replace(controller="auto")),
     )
     assert over_gloo is not None
     assert over_any is not None
-    assert (over_gloo[1], over_any[1]) == ("run run-3: check of 2 ranks", "run run-4: check of 4 ranks")
+    assert (over_gloo[1], over_any[1]) == (
+        "run run-3: check of 2 ranks on 2 nodes",
+        "run run-4: check of 4 ranks on 2 nodes",
+    )
 
 
 def test_runs_are_listed_once(state_dir: StateDir) -> None:
@@ -79,8 +89,8 @@ def test_runs_are_listed_once(state_dir: StateDir) -> None:
     assert prediction_inputs.profile(history, ProfileQuery("resnet20", 28)) is not None
     for record in state_dir.runs.glob("*/run.json"):
         record.unlink()
-    assert prediction_inputs.connection(history, 1) is not None
-    assert prediction_inputs.connection(History(state_dir), 1) is None
+    assert prediction_inputs.connection(history, LINK) is not None
+    assert prediction_inputs.connection(History(state_dir), LINK) is None
 
 
 def test_cycle_of_an_earlier_run_is_used(state_dir: StateDir) -> None:
@@ -91,16 +101,36 @@ def test_cycle_of_an_earlier_run_is_used(state_dir: StateDir) -> None:
     changed = type(results).model_validate(results.model_dump() | {"communication": used})
     fetched(state_dir, 5, "results.json", changed)
     assert prediction_inputs.cycle(History(state_dir)) == 0.0125
-    connected = prediction_inputs.connection(History(state_dir), 1)
+    connected = prediction_inputs.connection(History(state_dir), LINK)
     assert connected is not None
     assert connected[0].at(2).link.cycle == 0.0125
+    assert connected[0].at(1).outer.cycle == 0.0125
 
 
-def predicted(state_dir: StateDir, **changes: Any) -> None:
+def test_check_inside_one_node_is_no_link_between_nodes(state_dir: StateDir) -> None:
+    fetched(state_dir, 4, "check.json", INSIDE, kind="check")
+    between = prediction_inputs.connection(History(state_dir), LINK)
+    inside = prediction_inputs.connection(History(state_dir), LinkQuery(nodes=1, slots=2))
+    assert between is not None
+    assert inside is not None
+    assert between[1] == "run run-3: check of 2 ranks on 2 nodes"
+    assert inside[1] == "run run-4: check of 2 ranks on 1 node"
+    assert between[0].at(1).local.beta == link_kinds.LOOPBACK.beta
+    assert inside[0].at(1).outer.beta == pytest.approx(1e-8, rel=0.01)
+
+
+def test_gpus_of_a_node_keep_their_link_after_a_check(state_dir: StateDir) -> None:
+    nvlink = link_kinds.within_node("nvlink")
+    connected = prediction_inputs.connection(History(state_dir), LINK._replace(slots=4, local=nvlink))
+    assert connected is not None
+    assert (connected[0].local, connected[0].link.share) == (nvlink, link_kinds.GPU_SHARE)
+
+
+def predicted(state_dir: StateDir, cluster: Cluster | None = None, **changes: Any) -> None:
     run = builders.run(id="run-9", started=9.0, **changes)
     store.save(state_dir, run)
     config = samples.train_config(model="resnet20", image_size=28, batch_size=32, precision="float32")
-    prediction_inputs.save_of_run(state_dir, builders.cluster(), run, config)
+    prediction_inputs.save_of_run(state_dir, cluster or builders.cluster(), run, config)
 
 
 def test_prediction_is_stored_and_compared_with_the_results(state_dir: StateDir) -> None:
@@ -115,7 +145,19 @@ def test_prediction_is_stored_and_compared_with_the_results(state_dir: StateDir)
     assert str(reviewed).startswith(f"predicted {reviewed.predicted:.4g} images/s (")
 
 
-@pytest.mark.parametrize("changes", [{"np": 1}, {"controller": "mpi"}])
+def test_profile_of_a_gpu_fits_any_number_of_threads() -> None:
+    assert ProfileQuery("resnet20", 28, threads=4).fits(builders.profile(on_gpu=True))
+
+
+def test_prediction_on_gpus_has_their_link_within_a_node(state_dir: StateDir) -> None:
+    late = builders.profile(run="run-4", on_gpu=True, steps=[0.1, 0.1], gradients=[Ready(200_000_000, 0.0)])
+    fetched(state_dir, 4, "profile.json", late)
+    predicted(state_dir, builders.cluster(1, slots=2, gpus=2))
+    prediction = Predicted.model_validate_json((state_dir.runs / "run-9" / "prediction.json").read_text())
+    assert 0.75 < prediction.efficiency < 0.9  # 20 ms over PCI Express; 100 ms over the loopback interface
+
+
+@pytest.mark.parametrize("changes", [{"np": 1}, {"controller": "mpi"}, {"threads": 1}])
 def test_prediction_needs_a_profile_and_a_check(state_dir: StateDir, changes: dict[str, Any]) -> None:
     predicted(state_dir, **changes)
     assert not (state_dir.runs / "run-9" / "prediction.json").exists()
@@ -137,5 +179,5 @@ def test_damaged_files_are_ignored(state_dir: StateDir, name: str, content: byte
     for directory in ("run-8", "run-9"):
         (state_dir.runs / directory / name).write_bytes(content)
     assert prediction_inputs.profile(History(state_dir), ProfileQuery("resnet20", 28)) is not None
-    assert prediction_inputs.connection(History(state_dir), 1) is not None
+    assert prediction_inputs.connection(History(state_dir), LINK) is not None
     assert prediction_inputs.review() == []
