@@ -1,7 +1,7 @@
 """Cells of a study's matrix, the base case of each, and their names."""
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from orchestrator.errors import ConfigError
@@ -9,12 +9,13 @@ from orchestrator.schema.studies import Cell, Option
 from orchestrator.studies.study_definition import Study, agrees, values
 
 
-def cells(study: Study, slots: int) -> list[Cell]:
+def cells(study: Study, slots: int, idle: int = 0) -> list[Cell]:
     """Return the cells in the order of the file.
 
     Args:
         study: The study as it is measured.
         slots: Ranks per node, for studies of nodes.
+        idle: Nodes of a cluster that run no rank, for studies of nodes.
 
     Returns:
         Each cell once, without those that are excluded.
@@ -30,7 +31,7 @@ def cells(study: Study, slots: int) -> list[Cell]:
             dataset=dataset,
             batch=batch,
             nodes=size if study.nodes else None,
-            ranks=size * slots if study.nodes else size,
+            ranks=max(0, size - idle) * slots if study.nodes else size,
             options=dict(zip(study.options, chosen, strict=True)),
         )
         for model, dataset in itertools.product(study.models, study.datasets)
@@ -42,6 +43,16 @@ def cells(study: Study, slots: int) -> list[Cell]:
     if not included:
         raise ConfigError([f"study {study.name}: exclude: no cell is left"], "remove an exclusion")
     return list(included.values())
+
+
+def ranks_per_node(measured: Iterable[Cell]) -> tuple[int, int] | None:
+    """Return the slots and the idle nodes, as of :func:`cells`, that explain the ranks of cells; None if none do."""
+    sizes = {(cell.nodes, cell.ranks) for cell in measured if cell.nodes}
+    for idle in (0, 1):
+        slots = {ranks / (nodes - idle) if nodes > idle else 0.0 for nodes, ranks in sizes}
+        if len(slots) == 1 and (each := slots.pop()) > 0 and each.is_integer():
+            return int(each), idle
+    return None
 
 
 def base_part(study: Study) -> dict[str, Option]:

@@ -102,9 +102,8 @@ def summarise(study: Study, launches: Sequence[Launch], process: str | None, que
     Returns:
         The state; cells of nodes have as many ranks as those that were launched.
     """
-    ranks = {launch.cell.nodes: launch.cell.ranks for launch in launches}
-    slots = next((ranks[nodes] // nodes for nodes in ranks if nodes), 1)
-    cells = matrix.cells(study, slots)
+    slots, idle = matrix.ranks_per_node(launch.cell for launch in launches) or (1, 0)
+    cells = matrix.cells(study, slots, idle)
     schedule = Schedule(study, cells, launches)
     complete = schedule.next() is None
     return Status(

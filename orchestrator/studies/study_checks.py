@@ -2,9 +2,9 @@
 
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from orchestrator import state
+from orchestrator import recipes, state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.config.paths import expanded
@@ -12,7 +12,7 @@ from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.lifecycle import plan
 from orchestrator.runs import store
 from orchestrator.schema.studies import Cell
-from orchestrator.studies import journal, matrix, resumable_study, settings
+from orchestrator.studies import journal, machine_description, matrix, resumable_study, round_ratios, settings
 from orchestrator.studies.cell_launch import Deployed, resized
 from orchestrator.studies.journal import Journal
 from orchestrator.studies.study_definition import Study
@@ -31,10 +31,13 @@ def cells(config: Config, study: Study) -> list[Cell]:
     Raises:
         ConfigError: Some cells cannot be launched. It holds every problem.
     """
-    every = matrix.cells(study, slots(config))
+    if study.nodes:
+        _require_rank_node(config)
+    every = matrix.cells(study, slots(config), idle_nodes(config))
     problems: dict[str, str] = {}
     for cell in every:
         try:
+            _require_ranks(cell)
             settings.of_cell(config, study, cell)
         except ConfigError as error:
             for problem in error.problems:
@@ -52,6 +55,31 @@ def slots(config: Config) -> int:
     return config.slots or 1
 
 
+def idle_nodes(config: Config) -> int:
+    """Return how many nodes run no rank, whatever their number: 1 if the head lacks the GPUs of the workers, else 0."""
+    record = state.read(state.for_cluster(config.name))
+    if not record or not record.cluster:
+        return 0
+    machines = record.applied.get(record.config["provider"], {})
+    if "worker" in machines:  # also if only the head is deployed now
+        return int(not machines["head"]["gpus"] and machines["worker"]["gpus"] > 0)
+    return int(record.cluster.head not in record.cluster.rank_nodes)
+
+
+def _require_rank_node(config: Config) -> None:
+    """Check that not only a head without GPUs is deployed: the slots of workers are not known then."""
+    if idle_nodes(config) and nodes(config) == 1:
+        raise ConfigError(
+            [f"cluster {config.name!r}: its only node is the head, which has no GPU and runs no rank"],
+            f"deploy a worker first: {command('deploy --nodes 2', config.name)}",
+        )
+
+
+def _require_ranks(cell: Cell) -> None:
+    if not cell.ranks:
+        raise ConfigError(["its only node is the head, which has no GPU and runs no rank"])
+
+
 def nodes(config: Config) -> int:
     """Return the number of nodes: of the cluster, or that it will have."""
     record = state.read(state.for_cluster(config.name))
@@ -59,12 +87,19 @@ def nodes(config: Config) -> int:
 
 
 def require_data(study: Study) -> None:
-    """Check that the directories of the study's data sets exist. Raises ConfigError."""
+    """Check that the directories of the study's data sets exist, or that they can be downloaded. Raises ConfigError."""
     used = {name: study.data[name] for name in study.datasets if name in study.data}
     missing = {name: path for name, path in used.items() if not expanded(f"data.{name}", path).is_dir()}
-    if missing:
-        problems = [f"data.{name}: {path}: no such directory" for name, path in missing.items()]
-        raise ConfigError(problems, "correct the path, or name the directory with --data DATASET=DIR")
+    problems = [f"data.{name}: {path}: no such directory" for name, path in missing.items()]
+    problems += [f"data.{name}: {name} cannot be downloaded without {needs}" for name, needs in _needed(study).items()]
+    if problems:
+        raise ConfigError(problems, "name the directory of each with --data DATASET=DIR")
+
+
+def _needed(study: Study) -> dict[str, str]:
+    """Return what a download needs, by data set that can only come from a directory and has none."""
+    known = recipes.datasets()
+    return {name: known[name]["needs"] for name in study.datasets if name not in study.data and "needs" in known[name]}
 
 
 def require_room(config: Config, study: Study, every: Sequence[Cell], deployed: Deployed, deploys: bool) -> None:
@@ -96,7 +131,8 @@ def require_room(config: Config, study: Study, every: Sequence[Cell], deployed: 
 def _require_slots(config: Config, study: Study, every: Sequence[Cell], cluster: Cluster) -> None:
     largest = max(every, key=lambda cell: cell.ranks)
     if largest.ranks > cluster.slots:
-        needed = math.ceil(largest.ranks * len(cluster.rank_nodes) / cluster.slots)
+        idle = len(cluster.nodes) - len(cluster.rank_nodes)
+        needed = idle + math.ceil(largest.ranks * len(cluster.rank_nodes) / cluster.slots)
         raise ConfigError(
             [f"study {study.name}: {matrix.title(largest, study)}: cluster {config.name!r} has {cluster.slots} slots"],
             f"leave the cell out, or make room: {command(f'deploy --nodes {needed}', config.name)}",
@@ -125,6 +161,26 @@ def require_same_cells(current: Journal, every: Sequence[Cell]) -> None:
         raise StateError(
             f"{current.directory}: {matrix.title(foreign[0])} was launched and is no cell of the study now",
             "resume it without --shrink, on nodes with as many slots as before, or start a new one with --directory",
+        )
+
+
+def require_same_machine(current: Journal, cluster: str, machine: Mapping[str, str]) -> None:
+    """Check that the launches so far ran on machines like those of now: ratios pair launches of all of them.
+
+    Args:
+        current: Journal of the study. Launches without a measurement do not count.
+        cluster: Name of the cluster.
+        machine: Description of its machines.
+
+    Raises:
+        StateError: The machines differ in what decides their speed.
+    """
+    differences = machine_description.differences(machine_description.read(current.directory), machine)
+    if differences and round_ratios.counting(current.launches):
+        again = f"study {shlex.quote(str(current.directory / journal.STUDY))} --directory NEW"
+        raise StateError(
+            f"{current.directory}: its launches ran on other machines: {'; '.join(differences)}",
+            f"resume it on machines like those, or measure everything on these: {command(again, cluster)}",
         )
 
 

@@ -107,10 +107,12 @@ def _opened(
     with journal.opened(directory) as current:
         study_checks.require_same_cells(current, every)
         study_checks.require_same_cluster(current, config.name)
+        launcher = Launcher(config, measured, current, deployed, deploys)
+        machine = machine_description.ask(launcher.state_dir, launcher.cluster, resized=bool(measured.nodes))
+        study_checks.require_same_machine(current, config.name, machine)
         resumable_study.save(directory, study)
         resumable_study.write_cluster(directory, config.name)
-        launcher = Launcher(config, measured, current, deployed, deploys)
-        machine_description.write(directory, launcher.state_dir, launcher.cluster)
+        machine_description.write(directory, machine)
         size, done = len(launcher.cluster.nodes), len(current.launches)
         yield launcher, Schedule(measured, every, current.launches, size, resumed=done)
 

@@ -1,6 +1,7 @@
 """Measurements of each cell of a study: medians, ratios and their intervals. Pure."""
 
 import json
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from statistics import fmean, median
@@ -48,7 +49,9 @@ class Summary:
         is_base: Whether the cell is a base of ratios.
         top1: Test accuracy after the last epoch, 0 to 1.
         parts: Seconds of a step by activity, mean over ranks and median over launches.
-        to_accuracy: Seconds of training and evaluation until the study's accuracy; None if no launch reached it.
+        to_accuracy: Seconds of training and evaluation until the study's accuracy, infinite for launches that did not
+            reach it; None if the study has none.
+        reached: How many of ``results`` reached it.
         seconds: Seconds of training of a whole epoch; None if every epoch was cut short.
     """
 
@@ -67,6 +70,7 @@ class Summary:
     top1: Estimate | None
     parts: StepTimes | None
     to_accuracy: Estimate | None
+    reached: int
     seconds: Estimate | None
 
     @property
@@ -113,7 +117,8 @@ def namer(cells: Iterable[Cell]) -> Callable[[Cell], str]:
     every = list(cells)
     options = sorted({option for cell in every for option in cell.options})
     differing = [option for option in options if len({str(cell.options.get(option)) for cell in every}) > 1]
-    places = {cell.ranks / cell.nodes for cell in every if cell.nodes}
+    _, idle = matrix.ranks_per_node(every) or (0, 0)
+    places = {cell.ranks / (cell.nodes - idle) for cell in every if cell.nodes}
 
     def name(cell: Cell) -> str:
         words = [f"{option} {cell.options[option]}" for option in differing if option in cell.options]
@@ -170,6 +175,7 @@ class _Matrix:
         launches = [launch for launch in all_launches if not launch.again]
         counting = round_ratios.counting(launches)
         results = self.study.results_of(counting)
+        times = [time_to_accuracy(run, target) for run in results] if target else []
         base_key, other = self.fewest[self.curve(key)], self.of_base.get(_identity(cell, *self.changed), key)
         base, base_rounds = self.cells[base_key], self.rounds[base_key] if base_key != key else {}
         return Summary(
@@ -187,7 +193,8 @@ class _Matrix:
             is_base=other == key and key in self.of_base.values(),
             top1=_estimate(results, lambda run: run.epochs[-1].test.top1 if run.epochs else None),
             parts=_parts(results),
-            to_accuracy=_estimate(results, lambda run: time_to_accuracy(run, target) if target else None),
+            to_accuracy=statistics.median([math.inf if seconds is None else seconds for seconds in times]),
+            reached=sum(seconds is not None for seconds in times),
             seconds=_estimate(results, _epoch_seconds),
         )
 

@@ -99,6 +99,8 @@ def _speed_up(table: Table) -> Iterator[Contradiction]:
 def _efficiency(table: Table) -> Iterator[Contradiction]:
     for number in _of(table.numbers, "efficiency"):
         ranks = published_numbers.ranks(number)
+        if ranks < 1:
+            continue
         speed_ups = [
             ("printed speed-up", table.precision.range(other), other.value)
             for other in _of(table.numbers, "speed_up")
@@ -118,7 +120,7 @@ def _reading(table: Table) -> Iterator[Contradiction]:
     """Compare the speed-up of whole seconds with that of the values, which may be steps x milliseconds."""
     for number in _of(table.numbers, "seconds"):
         base = published_numbers.base_of(number, table.numbers)
-        if base is None:
+        if base is None or not (_is_positive(number) and _is_positive(base)):
             continue
         whole, base_whole = published_numbers.whole_seconds(number), published_numbers.whole_seconds(base)
         if not whole or not base_whole:
@@ -158,7 +160,7 @@ def _derived_speed_ups(table: Table, number: Published) -> Iterator[tuple[str, R
         ) != published_numbers.position(number):
             continue
         base = published_numbers.base_of(other, table.numbers)
-        if base is None or published_numbers.ranks(base) > 1:
+        if base is None or published_numbers.ranks(base) > 1 or not (_is_positive(other) and _is_positive(base)):
             continue
         top, bottom = (base, other) if other.metric == "seconds" else (other, base)
         derived = table.precision.range(top).over(table.precision.range(bottom))
@@ -169,9 +171,13 @@ def _pairs(numbers: Sequence[Published], first: str, second: str) -> list[tuple[
     """Return the numbers of two metrics that stand in the same cell and column, both positive."""
     positions: dict[Position, dict[str, Published]] = defaultdict(dict)
     for number in numbers:
-        if number.value > 0 and math.isfinite(number.value):
+        if _is_positive(number):
             positions[published_numbers.position(number)].setdefault(number.metric, number)
     return [(by[first], by[second]) for by in positions.values() if first in by and second in by]
+
+
+def _is_positive(number: Published) -> bool:
+    return number.value > 0 and math.isfinite(number.value)
 
 
 def _of(numbers: Sequence[Published], metric: str) -> list[Published]:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import shlex
 from collections.abc import Iterable, Sequence
 
@@ -19,7 +20,10 @@ FORMULA = ("=", "+", "-", "@", "\t")  # how a spreadsheet recognises a formula
 
 
 def cells(summaries: Iterable[Summary]) -> str:
-    """Return a table with a row for each cell: every estimate as value, low and high end, and number of launches."""
+    """Return a table with a row for each cell: every estimate as value, low and high end, and number of launches.
+
+    An infinite time to an accuracy is "not reached".
+    """
     columns = [f"{NAMES.get(name, name)}{end}" for name in ESTIMATES for end in ("", "_low", "_high", "_n")]
     rows = [
         [
@@ -30,10 +34,11 @@ def cells(summaries: Iterable[Summary]) -> str:
             summary.results[0].config.threads if summary.results else "",
             summary.results[0].config.precision if summary.results else "",
             summary.test_samples or "",
+            summary.reached if summary.to_accuracy else "",
         ]
         for summary in summaries
     ]
-    return _written([*CELL, *columns, *PARTS, "busy", "threads", "precision", "test_samples"], rows)
+    return _written([*CELL, *columns, *PARTS, "busy", "threads", "precision", "test_samples", "reached_accuracy"], rows)
 
 
 def launches(measured: Iterable[Launch]) -> str:
@@ -66,7 +71,8 @@ def _cell(cell: Cell) -> list[object]:
 def _estimate(value: Estimate | None) -> list[object]:
     if value is None:
         return [""] * 3 + [0]
-    return [value.value, *(value.interval or ("", "")), value.n]
+    ends = value.interval or ("", "")
+    return [number_text.NOT_REACHED if part == math.inf else part for part in (value.value, *ends)] + [value.n]
 
 
 def _written(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

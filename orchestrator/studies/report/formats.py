@@ -11,7 +11,8 @@ def _markdown(report: Report) -> str:
 
 
 def _latex(report: Report) -> str:
-    return markdown_and_latex.latex(report.title, report.facts, report.tables, _described(report))
+    name = report.study.about.name
+    return markdown_and_latex.latex(report.title, report.facts, report.tables, _described(report), name)
 
 
 def _described(report: Report) -> Sequence[str]:

@@ -10,6 +10,7 @@ LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textascii
          "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "`": r"\textasciigrave{}",
          "'": r"\textquotesingle{}", "≤": r"\ensuremath{\leq}", "≥": r"\ensuremath{\geq}",
          **{sign: f"\\{sign}" for sign in "&%$#_{}"}}  # fmt: skip
+NO_LABEL = re.compile(r"[^A-Za-z0-9-]+")
 DASHES = re.compile(r"-(?=-)")  # LaTeX joins them: "--steps" would have one dash
 OPTIONAL = ("[", "*")  # at the beginning of a row, LaTeX takes them for an argument of the row before
 LONG = ("problem", "source")  # headings of columns whose text may need several lines
@@ -29,12 +30,26 @@ def markdown(title: str, facts: Mapping[str, str], tables: Sequence[Table], note
     return "\n".join(lines) + "\n"
 
 
-def latex(title: str, facts: Mapping[str, str], tables: Sequence[Table], notes: Sequence[str]) -> str:
-    """Return tables for a paper with the packages booktabs and graphicx; facts and notes are comments above them."""
+def latex(
+    title: str, facts: Mapping[str, str], tables: Sequence[Table], notes: Sequence[str], name: str = "study"
+) -> str:
+    """Return tables for a paper with the packages booktabs and graphicx; facts and notes are comments above them.
+
+    Args:
+        title: Title of the tables.
+        facts: Facts by name.
+        tables: The tables.
+        notes: Sentences that a reader must not miss.
+        name: Beginning of the tables' labels, after "tab:"; letters, digits and dashes of it are used.
+
+    Returns:
+        The file.
+    """
+    label = NO_LABEL.sub("-", name).strip("-") or "study"
     lines = [f"% {title}", *(f"% {name}: {text}" for name, text in facts.items()), *(f"% {note}" for note in notes)]
     lines += [r"% needs \usepackage{booktabs,graphicx}"]
     for number, table in enumerate(tables, 1):
-        lines += ["", *_latex_table(table, number)]
+        lines += ["", *_latex_table(table, f"{label}-{number}")]
     return "\n".join(lines) + "\n"
 
 
@@ -48,7 +63,7 @@ def _markdown_rows(table: Table) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in (rows[0], rules, *rows[1:])]
 
 
-def _latex_table(table: Table, number: int) -> list[str]:
+def _latex_table(table: Table, label: str) -> list[str]:
     columns = "".join(_latex_column(table, column) for column in range(len(table.headings)))
     rows = [_latex_row(row) for row in (table.headings, *table.rows)]
     caption = f"{table.title}. {table.note}".strip(" .") + "."
@@ -56,7 +71,7 @@ def _latex_table(table: Table, number: int) -> list[str]:
         r"\begin{table}",
         r"  \centering",
         rf"  \caption{{{_latex(caption)}}}",
-        rf"  \label{{tab:study-{number}}}",
+        rf"  \label{{tab:{label}}}",
         f"  {FITTED}",
         rf"  \begin{{tabular}}{{{columns}}}",
         r"    \toprule",

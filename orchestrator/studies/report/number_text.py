@@ -1,11 +1,13 @@
 """Numbers and estimates as text, the same in every format. Pure."""
 
+import math
 from collections.abc import Callable
 
 from orchestrator import progress
 from orchestrator.studies.statistics import Estimate
 
 MISSING = "-"
+NOT_REACHED = "not reached"
 
 
 def number(value: float) -> str:
@@ -44,6 +46,18 @@ def estimate(value: Estimate | None, form: Callable[[float], str] = number) -> s
     if value.interval is None:
         return form(value.value)
     return f"{form(value.value)} [{form(value.interval.low)}, {form(value.interval.high)}]"
+
+
+def time_to(value: Estimate | None, reached: int) -> str:
+    """Return a time that is infinite for launches that did not reach their goal, and how many launches did."""
+    if value is None:
+        return MISSING
+    text = estimate(value)
+    if math.isinf(value.value):
+        text = NOT_REACHED
+    elif value.interval and math.isinf(value.interval.high):
+        text = f"{number(value.value)} [> {number(value.interval.low)}]"
+    return f"{text}, {reached} of {value.n}"
 
 
 def maybe(value: float | None, form: Callable[[float], str] = number) -> str:

@@ -116,16 +116,7 @@ def read(directory: Path) -> StudyFiles:
     except bounded_files.Unreadable as error:
         raise StateError(str(error), "repair the file, or restore it from a backup") from None
     results, unread = _results(directory / RUNS, launches)
-    return StudyFiles(about, launches, results, [*notes, *unread], _machine(directory / machine_description.FILE))
-
-
-def _machine(path: Path) -> dict[str, str]:
-    """Return the facts of the machine, none if the study has not written any that can be read."""
-    try:
-        content = bounded_files.read_json(path)
-    except (FileNotFoundError, bounded_files.Unreadable):
-        return {}
-    return {name: str(value) for name, value in content.items()} if isinstance(content, dict) else {}
+    return StudyFiles(about, launches, results, [*notes, *unread], machine_description.read(directory))
 
 
 def _launches(path: Path) -> tuple[list[Launch], list[str]]:

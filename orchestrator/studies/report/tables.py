@@ -61,7 +61,7 @@ def time(group: Group, summaries: Sequence[Summary], target: float | None) -> Ta
             summary.series,
             str(summary.cell.ranks),
             number_text.estimate(summary.top1, number_text.percent),
-            *([number_text.estimate(summary.to_accuracy)] if target else []),
+            *([number_text.time_to(summary.to_accuracy, summary.reached)] if target else []),
             *(number_text.maybe(part, number_text.milliseconds) for part in summary.parts or (None,) * 3),
             summary.results[0].config.precision if summary.results else number_text.MISSING,
             str(summary.results[0].config.threads) if summary.results else number_text.MISSING,
@@ -74,7 +74,8 @@ def time(group: Group, summaries: Sequence[Summary], target: float | None) -> Ta
     headings = ("engine", "ranks", "top-1, %", *until, *parts, "precision", "threads per rank", "busy, %")
     limits = measurement_conditions.test_samples(summaries)
     tested = f"Top-1: of {limits} test samples, not of the whole test. " if limits else ""
-    note = f"{tested}Busy: largest share of the machine that other programs used before a launch of the cell."
+    reached = "k of n: launches that reached the accuracy; others count as slower than any. " if target else ""
+    note = f"{tested}{reached}Busy: largest share of the machine that other programs used before a launch of the cell."
     return Table(f"Accuracy and time: {number_text.plain(group)}", headings, _plain(rows), 2, note)
 
 

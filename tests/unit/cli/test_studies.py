@@ -2,18 +2,27 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from orchestrator import state
 from orchestrator.cli import launch_options, study_run
 from orchestrator.config import Config
-from orchestrator.errors import RunFailed
+from orchestrator.errors import ConfigError, RunFailed, StateError
 from orchestrator.lifecycle import plan
 from orchestrator.runs import store
 from orchestrator.schema import RunStatus
 from orchestrator.schema.studies import Launch
-from orchestrator.studies import journal, resumable_study, study_checks, study_files, study_runner
+from orchestrator.studies import (
+    journal,
+    machine_description,
+    resumable_study,
+    status,
+    study_checks,
+    study_files,
+    study_runner,
+)
 from orchestrator.studies.journal import Queued
 from orchestrator.studies.launch_schedule import Schedule
 from orchestrator.studies.study_runner import Sitting
@@ -204,6 +213,18 @@ def test_refused_study_leaves_no_directory(cli: Cli, tiny: Path, change: str, wo
     assert not (tiny.parent / "tiny-study").exists()
 
 
+@pytest.mark.parametrize("name", ["tu-2019", "sztaki-2023"])
+def test_study_needs_the_directory_of_data_that_cannot_be_downloaded(cli: Cli, tmp_path: Path, name: str) -> None:
+    for mode in ([], ["--dry-run"]):
+        finished = cli("study", name, *mode)
+        assert (finished.returncode, finished.stdout) == (2, "")
+        assert "data.imagenet: imagenet cannot be downloaded without an account" in finished.stderr
+        assert "--data DATASET=DIR" in finished.stderr
+    assert list(tmp_path.glob("*-study")) == []
+    for words in (("--data", "imagenet=."), ("--shrink",)):
+        assert cli("study", name, "--dry-run", *words).returncode == 0
+
+
 def test_remedy_for_missing_slots_deploys_enough_nodes(cli: Cli, tiny: Path) -> None:
     builders.deployed()
     tiny.write_text(FILE.replace("[1, 2]", "[1, 3]"))
@@ -392,3 +413,107 @@ def test_file_whose_name_names_no_study_is_refused(cli: Cli, tmp_path: Path) -> 
     assert refused.returncode == 2
     assert "'my study'" in refused.stderr
     assert list(tmp_path.glob("*.yaml")) == []
+
+
+MACHINE = {"nodes": "2", "each node": "2 CPUs, 0 GPUs and 1 slots", "processor": "Fast 9000, 2 cores", "kernel": "6.1"}
+
+
+def resume(directory: Path, cluster: str) -> None:
+    """Open a study, as --resume does before its first launch."""
+    with study_runner._opened(
+        Config(name=cluster), directory, study(repetitions=3), launch_options.deployed_for_trainer, True
+    ):
+        pass
+
+
+def measured_on(directory: Path, machine: dict[str, str], images: float | None = 100.0) -> None:
+    """Write a study with one launch, on a machine."""
+    resumable_study.create(directory, study())
+    resumable_study.write_cluster(directory, "default")
+    machine_description.write(directory, machine)
+    with journal.opened(directory) as current:
+        current.end(launch(Schedule(study(), cells(study()), []).certain()[0], images))
+
+
+@pytest.mark.parametrize("cluster", ["default", "other"])
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ({"processor": "Fast 9000, 4 cores"}, "processor: Fast 9000, 2 cores, now Fast 9000, 4 cores"),
+        ({"each node": "2 CPUs, 1 GPUs and 1 slots"}, "each node: 2 CPUs, 0 GPUs and 1 slots, now 2 CPUs, 1 GPUs"),
+    ],
+)
+def test_resume_on_other_machines_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: str, change: dict[str, str], difference: str
+) -> None:
+    """Their launches would be paired with those of the machines before."""
+    builders.deployed(cluster)
+    directory = tmp_path / "tiny-study"
+    measured_on(directory, MACHINE)
+    before = {path: path.read_text() for path in directory.iterdir() if path.name != journal.LOCK}
+    monkeypatch.setattr(machine_description, "ask", lambda *_, **__: {**MACHINE, **change})
+    with pytest.raises(StateError, match=difference) as caught:
+        resume(directory, cluster)
+    assert f"study {directory}/study.yaml --directory NEW" in caught.value.hint
+    assert ("--cluster other" in caught.value.hint) == (cluster == "other")
+    assert {path: path.read_text() for path in before} == before
+
+
+@pytest.mark.parametrize(
+    ("before", "images"),
+    [
+        ({"kernel": "5.15"}, 100.0),
+        ({"nodes": "3"}, 100.0),  # the ranks fill the first nodes
+        ({"processor": "Slow 1, 1 cores"}, None),  # which measured nothing
+    ],
+)
+def test_resume_on_machines_as_fast_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: dict[str, str], images: float | None
+) -> None:
+    builders.deployed("other")
+    measured_on(tmp_path / "tiny-study", {**MACHINE, **before}, images)
+    monkeypatch.setattr(machine_description, "ask", lambda *_, **__: MACHINE)
+    resume(tmp_path / "tiny-study", "other")
+    assert machine_description.read(tmp_path / "tiny-study") == MACHINE
+    assert resumable_study.read_cluster(tmp_path / "tiny-study") == "other"
+
+
+def deployed_on_gpus(nodes: int, **changes: Any) -> Config:
+    """Write the state of a cluster whose workers have two GPUs each, and its head none."""
+    state_dir = builders.deployed(nodes=nodes)
+    built = builders.cluster(nodes, slots=2, gpus=2)
+    head = built.nodes[built.head].model_copy(update={"gpus": 0, "slots": 8})
+    built = built.model_copy(update={"nodes": {**built.nodes, built.head: head}})
+    state.write(state_dir, builders.read_record(state_dir).model_copy(update={"cluster": built, **changes}))
+    return Config()
+
+
+def test_head_without_a_gpu_is_no_node_of_ranks() -> None:
+    config, of = deployed_on_gpus(3), study(ranks=None, nodes=[2, 3])
+    every = study_checks.cells(config, of)
+    assert [(cell.nodes, cell.ranks) for cell in every] == [(2, 2), (3, 4)]
+    study_checks.require_room(config, of, every, launch_options.deployed_for_trainer, deploys=False)
+    launches: list[Launch] = []
+    finish(Schedule(of, every, launches), launches)
+    summary = status.summarise(of, launches, None)
+    assert summary.complete
+    assert [row.launches for row in summary.cells] == [6, 6, 6]
+
+
+def test_cell_of_a_lone_head_without_a_gpu_is_refused() -> None:
+    with pytest.raises(ConfigError, match="lenet on mnist, 1 node: its only node is the head, which has no GPU"):
+        study_checks.cells(deployed_on_gpus(3), study(ranks=None, nodes=[1, 2]))
+
+
+def test_study_of_nodes_needs_a_worker_beside_a_head_without_a_gpu() -> None:
+    machines = {"local": {"head": {"gpus": 0}, "worker": {"gpus": 2}}}
+    with pytest.raises(ConfigError, match="its only node is the head") as caught:
+        study_checks.cells(deployed_on_gpus(1, applied=machines), study(ranks=None, nodes=[2, 3]))
+    assert "`orchestrator deploy --nodes 2`" in caught.value.hint
+    assert study_checks.cells(deployed_on_gpus(1, applied=machines), study(ranks=[1, 2]))
+
+
+def test_remedy_for_missing_slots_counts_an_idle_head(cli: Cli, tiny: Path) -> None:
+    deployed_on_gpus(2)
+    tiny.write_text(FILE.replace("[1, 2]", "[1, 4]"))
+    assert "`orchestrator deploy --nodes 3`" in cli("study", tiny.name).stderr

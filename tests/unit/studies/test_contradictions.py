@@ -98,3 +98,17 @@ def test_rule(case: Case) -> None:
 )
 def test_decimals_are_the_printed_ones(value: float, text: str, decimals: int) -> None:
     assert published_numbers.decimals(number("seconds", value, text=text)) == decimals
+
+
+def test_efficiency_of_a_cell_without_ranks_is_not_compared() -> None:
+    cell = {"model": "resnet50"}
+    numbers = [Published(cell=cell, metric="speed_up", value=1.6, source="x"),
+               Published(cell=cell, metric="efficiency", value=0.8, source="x")]  # fmt: skip
+    assert contradictions.find(numbers) == []
+
+
+@pytest.mark.parametrize("metric", ["seconds", "images_per_second"])
+@pytest.mark.parametrize("values", [(0.0, 5.0), (5.0, 0.0)])
+def test_published_zero_has_no_speed_up(metric: Metric, values: tuple[float, float]) -> None:
+    one, two = (number(metric, value, ranks, "4s 9ms") for ranks, value in enumerate(values, 1))
+    assert contradictions.find([one, two, number("speed_up", 1.9, 2)]) == []

@@ -55,3 +55,22 @@ def test_title_names_every_difference_of_a_cell() -> None:
     (cell,) = cells(study(ranks=1, batch=32, options={"precision": "float32"}))
     assert matrix.title(cell, study(options={"precision": "float32"})) == "ours: lenet on mnist, batch 32, 1 rank"
     assert matrix.title(cell) == "ours: lenet on mnist, batch 32, 1 rank, precision float32"
+
+
+def test_idle_head_has_no_ranks() -> None:
+    every = matrix.cells(study(ranks=None, nodes=[1, 2, 3]), slots=4, idle=1)
+    assert [(cell.nodes, cell.ranks) for cell in every] == [(1, 0), (2, 4), (3, 8)]
+
+
+@pytest.mark.parametrize(
+    ("slots", "idle", "nodes"), [(1, 0, [1, 2, 4]), (2, 0, [3]), (1, 1, [2]), (1, 1, [2, 3]), (4, 1, [3, 5])]
+)
+def test_cells_tell_slots_and_idle_nodes(slots: int, idle: int, nodes: list[int]) -> None:
+    every = matrix.cells(study(ranks=None, nodes=nodes), slots, idle)
+    assert matrix.ranks_per_node(every) == (slots, idle)
+
+
+def test_cells_whose_ranks_fit_no_slots_tell_nothing() -> None:
+    odd = [cell.model_copy(update={"nodes": 4}) for cell in cells(study(ranks=[2, 3]))]
+    assert matrix.ranks_per_node(odd) is None
+    assert matrix.ranks_per_node(cells(study())) is None

@@ -533,3 +533,56 @@ def test_base_of_nodes_is_found_though_its_ranks_differ(tmp_path: Path) -> None:
     built = content.build(sample.write(tmp_path / "study", base={"nodes": 1}))
     assert [summary.is_base for summary in built.summaries] == [True, False]
     assert built.summaries[1].ratio is not None
+
+
+def accurate(directory: Path, epochs: list[int | None]) -> Report:
+    """Report launches of which each reached the accuracy at the end of an epoch of ten seconds, or did not."""
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=len(epochs))
+    first = dict(zip((launch.run for launch in sample.launches if not launch.again), epochs, strict=True))
+    for number, run in enumerate(sample.results):
+        reached = first.get(run.run) or len(run.epochs) + 1
+        learned = [
+            epoch.model_copy(update={"seconds": 10.0, "test_seconds": 0.0,
+                                     "test": epoch.test.model_copy(update={"top1": 0.8 * (epoch.epoch >= reached)})})
+            for epoch in run.epochs
+        ]  # fmt: skip
+        sample.results[number] = run.model_copy(update={"epochs": learned})
+    return content.build(sample.write(directory, until={"top1": 0.75}))
+
+
+@pytest.mark.parametrize(
+    ("epochs", "shown", "csv_values"),
+    [
+        ([2, 3, 4, 5, 6, 7], "45.00 [20.00, 70.00], 6 of 6", ["45.0", "20.0", "70.0", "6", "6"]),
+        ([2, 3, 4, 5, 6, None], "45.00 [> 20.00], 5 of 6", ["45.0", "20.0", "not reached", "6", "5"]),
+        ([2, None, None, None, None, None], "not reached, 1 of 6", ["not reached", "20.0", "not reached", "6", "1"]),
+        ([None, None], "not reached, 0 of 2", ["not reached", "", "", "2", "0"]),
+    ],
+)
+def test_launches_that_did_not_reach_the_accuracy_count(
+    tmp_path: Path, epochs: list[int | None], shown: str, csv_values: list[str]
+) -> None:
+    built = accurate(tmp_path / "study", epochs)
+    (table,) = (each for each in built.tables if each.title.startswith("Accuracy"))
+    assert table.rows[0][list(table.headings).index("s to top-1 75.0 %")] == shown
+    (row,) = rows(formats.FORMATS["csv"](built))
+    ends = [row[f"seconds_to_accuracy{end}"] for end in ("", "_low", "_high", "_n")]
+    assert [*ends, row["reached_accuracy"]] == csv_values
+    assert "not reached" in formats.FORMATS["latex"](built) or "not" not in shown
+
+
+@pytest.mark.parametrize(("name", "label"), [("mine", "mine"), ("my_net 2", "my-net-2"), ("\u6d4b", "study")])
+def test_latex_labels_begin_with_the_name_of_the_study(tmp_path: Path, name: str, label: str) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=2)
+    text = formats.FORMATS["latex"](content.build(sample.write(tmp_path / "study", name=name)))
+    assert re.findall(r"\\label\{(.*)\}", text) == [f"tab:{label}-1", f"tab:{label}-2"]
+
+
+def test_nodes_with_an_idle_head_are_one_curve(tmp_path: Path) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1, 2])
+    for number, launch in enumerate(sample.launches):
+        cell = launch.cell.model_copy(update={"nodes": launch.cell.ranks + 1})
+        sample.launches[number] = launch.model_copy(update={"cell": cell, "key": cell.key})
+    built = content.build(sample.write(tmp_path / "study", base={"nodes": 2}))
+    assert {summary.series for summary in built.summaries} == {"ours"}
+    assert built.summaries[1].speed_up is not None
