@@ -38,8 +38,8 @@ KEYS = f"""# cluster.yaml
 {MADE}
 `orchestrator init` writes a commented `cluster.yaml` with every key. Only you can read the file, because it can hold
 passwords. Commands read the `cluster.yaml` in the current directory. Flags override keys; keys that you leave out have
-the defaults below. Without a file, a cluster keeps the settings of its last deploy. An unknown key is an error that
-names the nearest known one.
+the defaults below. Without a file, a cluster keeps the settings of its last deploy until its teardown. An unknown
+key is an error that names the nearest known one.
 
 [every-key.yaml](../examples/every-key.yaml) is a valid file with the examples of all keys.
 

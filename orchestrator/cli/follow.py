@@ -11,7 +11,7 @@ from orchestrator.cli import output, result_tables
 from orchestrator.cluster import Cluster
 from orchestrator.errors import RunFailed, RunStopped
 from orchestrator.errors import command as spell
-from orchestrator.runs import collected_files, control
+from orchestrator.runs import collected_files, control, store
 from orchestrator.runs.control import RunState
 from orchestrator.runs.run_record import Run
 from orchestrator.state import StateDir
@@ -48,7 +48,9 @@ def follow(
     """
     if detach:
         return _detached(run, cluster, json)
-    show(_finished(state_dir, cluster, run, json or quiet), state_dir.runs / run.id, json)
+    run_state = follow_log(state_dir, cluster, run, json or quiet)
+    require_finished(state_dir, run_state, cluster)
+    show(run_state, state_dir.runs / run.id, json)
 
 
 def show_file(file: str, form: type[Content], show: Callable[[Content], None]) -> Show:
@@ -71,31 +73,49 @@ def show_file(file: str, form: type[Content], show: Callable[[Content], None]) -
     return shown
 
 
-def _finished(state_dir: StateDir, cluster: Cluster, run: Run, quiet: bool) -> RunState:
-    """Follow ``run`` to its end and fetch its files; Ctrl-C leaves it running.
+def follow_log(state_dir: StateDir, cluster: Cluster, run: Run, quiet: bool = False) -> RunState:
+    """Print the log of ``run`` to its end and fetch its files; Ctrl-C leaves it running.
 
-    Raises:
-        RunFailed: The run did not finish.
+    Args:
+        state_dir: State directory of the cluster.
+        cluster: The cluster that the run is on.
+        run: The run, already started.
+        quiet: Print the log on standard error.
+
+    Returns:
+        How it ended.
     """
     try:
         output.stream(control.watch(state_dir, cluster, run), to_stderr=quiet)
         with control.head_session(state_dir, cluster) as head:
             run_state = control.get_state(state_dir, head, run)
-            collected_files.collect(state_dir, head, run)
+            if not store.is_collected(state_dir, run):
+                collected_files.collect(state_dir, head, run)
     except KeyboardInterrupt:
         progress.note(f"run {run.id} continues: {_further(run, cluster)}")
         raise
-    if run_state.state != "finished":
-        raise _failed(state_dir, cluster, run_state)
     return run_state
 
 
-def _failed(state_dir: StateDir, cluster: Cluster, run_state: RunState) -> RunFailed:
+def require_finished(state_dir: StateDir, run_state: RunState, cluster: Cluster | None = None) -> None:
+    """Check that a run finished.
+
+    Args:
+        state_dir: State directory of the cluster.
+        run_state: The run, which has ended and is fetched.
+        cluster: The cluster that the run was on, to name its nodes; None leaves out the cause.
+
+    Raises:
+        RunFailed: The run did not finish.
+    """
+    if run_state.state == "finished":
+        return
     run = run_state.run
-    log = f"{spell(f'logs {run.id}', cluster.name)} shows its whole log"
+    log = f"{spell(f'logs {run.id}', state_dir.name)} shows its whole log"
     hint = ", ".join(filter(None, (log, collected_files.how_to_resume(state_dir, run))))
     kind = RunStopped if run_state.status and run_state.status.exit_code == RunStopped.exit_code else RunFailed
-    return kind(f"run {run.id} {control.cause(run_state, cluster)}", hint)
+    cause = control.cause(run_state, cluster) if cluster else f"has ended: {run_state.state}"
+    raise kind(f"run {run.id} {cause}", hint)
 
 
 def _detached(run: Run, cluster: Cluster, json: bool) -> None:

@@ -8,15 +8,18 @@ import typer
 
 from orchestrator import plot, progress, state
 from orchestrator.cli import chosen_cluster, output, result_tables
+from orchestrator.cli.follow import follow_log, require_finished
 from orchestrator.cli.options import ConfigFile, Json, Name, completed
 from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.plot import epochs
 from orchestrator.runs import collected_files, control, store
+from orchestrator.runs.control import RunState
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import Results, goal, top1_of
 from orchestrator.state import StateDir
 
 PIECE = 1 << 16  # bytes
+FOLLOW = "Follow the log until the run ends, then fetch its files; fail if the run did not finish."
 
 RunName = Annotated[str | None, completed("Name of the run; default: the newest.", chosen_cluster.run_names)]
 
@@ -43,18 +46,19 @@ def register(app: typer.Typer) -> None:
 
 def logs(
     run: RunName = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow the log until the run ends.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help=FOLLOW)] = False,
     config_file: ConfigFile = None,
     name: Name = None,
 ) -> None:
     """Print the log of a run."""
     state_dir = chosen_cluster.state_dir(config_file, name)
     chosen = store.get(state_dir, run)
-    if store.is_collected(state_dir, chosen):
-        return output.stream(_fetched_log(state_dir, chosen))
+    if status := store.status(state_dir, chosen):
+        output.stream(_fetched_log(state_dir, chosen))
+        return require_finished(state_dir, RunState(chosen, status.state, status)) if follow else None
     _, cluster = state.deployed(state_dir)
     if follow:
-        return output.stream(control.watch(state_dir, cluster, chosen))
+        return require_finished(state_dir, follow_log(state_dir, cluster, chosen), cluster)
     with control.head_session(state_dir, cluster) as head:
         output.stream(control.log(head, chosen))
 
@@ -123,7 +127,8 @@ def results(
     record = state.read(state_dir)
     if record and record.cluster and not store.is_collected(state_dir, chosen):
         with control.head_session(state_dir, record.cluster) as head:
-            collected_files.collect(state_dir, head, chosen)
+            active = control.get_state(state_dir, head, chosen).state in control.ACTIVE
+            collected_files.collect(state_dir, head, chosen, active=active)
     directory = state_dir.runs / chosen.id
     if not (directory / "log").exists():
         shown = command(f"logs {chosen.id}", state_dir.name)

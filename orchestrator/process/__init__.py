@@ -83,16 +83,20 @@ def _follow(
     program: "subprocess.Popen[bytes]", file: IO[bytes], position: int, on_line: Line | None, deadline: float
 ) -> list[str]:
     """Return the lines in ``file`` from ``position`` until ``program`` ends, then the rest after the last newline."""
-    rest, written, ended = b"", list[str](), False
+    rest, written, ended = list[bytes](), list[str](), False  # rest: pieces, joined once, since lines may be long
     while not ended and time.monotonic() < deadline:
         with contextlib.suppress(subprocess.TimeoutExpired):
             program.wait(LOOK_SECONDS)
         ended = program.returncode is not None  # before reading, so that its last output is read too
         while piece := os.pread(file.fileno(), child.CHUNK, position):  # does not move the program's own position
             position += len(piece)
-            *lines, rest = (rest + piece).split(b"\n")
+            rest.append(piece)
+            if b"\n" not in piece:
+                continue
+            *lines, last = b"".join(rest).split(b"\n")
+            rest = [last]
             for line in lines:
                 written.append(line.decode(errors="replace"))
                 if on_line:
                     on_line(written[-1])
-    return [*written, rest.decode(errors="replace")]
+    return [*written, b"".join(rest).decode(errors="replace")]

@@ -12,7 +12,7 @@ from orchestrator.errors import command
 from orchestrator.runs import fetch_limits, user_variables
 from orchestrator.runs.launchers.horovod import AUTOTUNED
 from orchestrator.runs.run_record import Run
-from orchestrator.runs.store import STATUS, TURN
+from orchestrator.runs.store import STATUS, TURN, is_collected
 from orchestrator.schema import Checkpoints
 from orchestrator.ssh import Session, parsed
 from orchestrator.state import StateDir
@@ -34,7 +34,12 @@ class Collected(NamedTuple):
 
 
 def collect(
-    state_dir: StateDir, head: Session, run: Run, seconds: float = WAIT_SECONDS, checkpoints: bool = True
+    state_dir: StateDir,
+    head: Session,
+    run: Run,
+    seconds: float = WAIT_SECONDS,
+    checkpoints: bool = True,
+    active: bool = False,
 ) -> Collected:
     """Copy the results, log, newest checkpoint and best checkpoint of a run into the directory of its record.
 
@@ -47,6 +52,8 @@ def collect(
         run: Run, possibly still active.
         seconds: Seconds to wait for another command that fetches the same run.
         checkpoints: Whether checkpoints are fetched.
+        active: Whether the run was active just before. Its checkpoints, which the trainer replaces meanwhile, and its
+            status are left for a later call.
 
     Returns:
         The local directory of the run, and why its output/ was left out.
@@ -57,15 +64,18 @@ def collect(
     """
     target = state_dir.runs / run.id
     user_variables.remove(head, [run])
+    before = is_collected(state_dir, run)
     # Looked for first: a run that ends meanwhile is fetched as one that is active, without its last checkpoint.
-    status = [STATUS] if head.run(["test", "-e", f"{run.directory}/{STATUS}"]).exit_code == 0 else []
-    points = _newest_and_best(head, run) if checkpoints else Checkpoints()
+    ended = not active and head.run(["test", "-e", f"{run.directory}/{STATUS}"]).exit_code == 0
+    points = _newest_and_best(head, run) if checkpoints and not active else Checkpoints()
     excess = fetch_limits.excess(head, run, OUTPUT)
     trees = [*([] if excess else [OUTPUT]), *(f"checkpoints/{point.name}/" for point in points.entries)]
-    sizes = fetch_limits.sizes(head, run, [*FILES, *status], trees)
+    sizes = fetch_limits.sizes(head, run, [*FILES, *([STATUS] if ended else [])], trees)
     if not sizes:  # the run belongs to an earlier deployment
         return Collected(target, excess)
     with _fetching(target, seconds) as temporary:
+        if not before and is_collected(state_dir, run):  # by the command that held the lock
+            return Collected(target, excess)
         fetch_limits.fetch(head, run, sizes, temporary)
         if points.entries:
             points.write(temporary / INDEX)

@@ -82,4 +82,6 @@ def _require_space(head: Session, what: str, size: int) -> None:
     free = int(listing.split()[-1])
     if size + MIN_SHARED_FREE > free:
         room = f"{what} has {size / 2**30:.1f} GiB, {SHARED} on the nodes has {free / 2**30:.1f} GiB free"
-        raise ConfigError([f"train.data: {room}, of which {MIN_SHARED_FREE >> 30}"])
+        remedy = f"`orchestrator ssh` opens a terminal on the head: remove data in {SHARED}/data that no run uses"
+        problem = f"train.data: {room}, of which {MIN_SHARED_FREE >> 30} GiB must stay free"
+        raise ConfigError([problem], f"{remedy}, or use a larger disk")

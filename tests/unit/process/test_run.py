@@ -1,6 +1,7 @@
 """External programs, with a real Python as the program."""
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,14 @@ def python(code: str) -> list[str]:
 def test_only_standard_output_is_returned() -> None:
     code = "import sys; print('out'); print('err', file=sys.stderr)"
     assert process.run("speak", python(code)) == "out\n"
+
+
+def test_time_to_read_a_line_grows_with_its_length() -> None:
+    """The names of ImageNet's files come as one line of 53 MB."""
+    begin, half = time.process_time(), 1 << 24
+    output = process.run("speak", python(f"print('before'); print('é' * {half}); print('after', end='')"))
+    assert time.process_time() - begin < 3  # of this process: 0.2 s, and more than 10 s if pieces are joined one by one
+    assert output == f"before\n{'é' * half}\nafter"
 
 
 def test_output_is_appended_to_the_log_after_the_command(tmp_path: Path) -> None:

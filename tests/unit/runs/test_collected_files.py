@@ -296,6 +296,27 @@ def test_run_that_ends_during_a_fetch_keeps_its_last_checkpoint(run_on_head: Pat
     assert {"status.json", "checkpoints/epoch-0002/state"} <= set(files)
 
 
+def test_run_that_was_active_keeps_checkpoints_and_status_for_later(run_on_head: Path) -> None:
+    """It may have ended meanwhile: with its status, and without its checkpoints, it would count as fetched."""
+    with ssh_stand_in.session() as head:
+        collected_files.collect(state.for_cluster("demo"), head, builders.run(id="a"), active=True)
+    assert set(tree(state.for_cluster("demo").runs / "a")) == {"log", "hostfile", "output/deep/file"}
+    assert {"status.json", "checkpoints/epoch-0003/state"} <= set(tree(collect()))
+
+
+def test_run_that_another_command_fetches_meanwhile_is_not_fetched_again(run_on_head: Path) -> None:
+    """The other command, of a study, removes the checkpoints on the cluster after that."""
+    target = state.for_cluster("demo").runs / "a"
+
+    def outpaced(command: str) -> bytes | None:
+        if not command.startswith("find"):
+            return b"no archive" if command.startswith("tar") else None
+        write(target, {"status.json": (run_on_head / "status.json").read_text()})
+        return f"5 {run_on_head}/log\n7 {run_on_head}/checkpoints/epoch-0003/\n".encode()
+
+    assert set(tree(collect(outpaced))) == {"status.json"}
+
+
 @pytest.mark.parametrize(
     ("name", "limits", "problem"),
     [

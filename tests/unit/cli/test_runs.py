@@ -1,0 +1,115 @@
+"""Commands for runs that were started, on a stand-in for the head: `logs -f`, and files of a run in progress."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator import state
+from orchestrator.cli import reproduction
+from orchestrator.config import Config
+from orchestrator.reproduction import export_contents
+from orchestrator.runs import run_record, store
+from orchestrator.schema import CheckpointEntry, Checkpoints, Failure, RunStatus
+from orchestrator.state import Record, StateDir
+from tests import builders
+from tests.stand_ins import ssh_stand_in
+from tests.unit.conftest import Cli
+
+FAILURE = Failure(reason="rank", host="demo-head", rank=0, exit_code=3, lines=["ValueError: x"])
+RUN = builders.run(id="a")
+
+
+def status(word: str, exit_code: int, failure: Failure | None = None) -> RunStatus:
+    return RunStatus.model_validate(
+        {"state": word, "exit_code": exit_code, "started": 1.0, "ended": 2.0, "failure": failure}
+    )
+
+
+@pytest.fixture
+def on_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the directory of run a, with a checkpoint, on a head whose shared storage is a local directory."""
+    monkeypatch.setattr(run_record, "SHARED", str(tmp_path / "shared"))
+    directory = Path(run_record.directory("a"))
+    (directory / "checkpoints" / "epoch-0001").mkdir(parents=True)
+    (directory / "checkpoints" / "epoch-0001" / "state").write_text("weights")
+    entry = CheckpointEntry(name="epoch-0001", epoch=1, step=1, world=1, whole=True)
+    Checkpoints(entries=[entry], best="epoch-0001").write(directory / "checkpoints" / "index.json")
+    (directory / "log").write_text("a line\n")
+    return directory
+
+
+@pytest.fixture
+def state_dir(on_head: Path) -> Iterator[StateDir]:
+    """Yield the state directory of cluster demo, whose head runs run a until its status is there."""
+
+    def answer(command: str) -> bytes | None:
+        if "list-units" in command:
+            ended = (on_head / "status.json").exists()
+            return b"" if ended else b"orchestrator-a.service loaded active running -\n"
+        return b"0\n" if "MainPID" in command else None
+
+    with ssh_stand_in.listening(answer) as (port, host_key):
+        state_dir, cluster = ssh_stand_in.deployed(port, host_key)
+        keys = {node.id: host_key for node in cluster.nodes.values()}
+        config = Config(name="demo", nodes=1).model_dump(mode="json")
+        state.write(state_dir, Record(id="1a2b3c4d", config=config, cluster=cluster, host_keys=keys))
+        store.save(state_dir, RUN)
+        yield state_dir
+
+
+def files(state_dir: StateDir) -> set[str]:
+    directory = state_dir.runs / "a"
+    return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()} - {".lock", "run.json"}
+
+
+@pytest.mark.parametrize(
+    ("ended", "code", "words"),
+    [
+        (status("finished", 0), 0, ""),
+        (status("failed", 1, FAILURE), 1, "run a failed: rank 0 on demo-head ended with exit code 3: ValueError: x"),
+        (status("stopped", 75), 75, "run a was stopped"),
+    ],
+)
+def test_following_the_log_fetches_the_files_and_ends_like_the_run(
+    cli: Cli, state_dir: StateDir, on_head: Path, ended: RunStatus, code: int, words: str
+) -> None:
+    ended.write(on_head / "status.json")
+    finished = cli("logs", "-f", "a", "--cluster", "demo")
+    assert (finished.returncode, finished.stdout) == (code, "a line\n")
+    assert files(state_dir) == {"log", "status.json", "checkpoints/index.json", "checkpoints/epoch-0001/state"}
+    message = " ".join(finished.stderr.split())
+    assert words in message
+    assert ("`orchestrator train --resume a --cluster demo` continues" in message) is (code != 0)
+
+
+@pytest.mark.parametrize(
+    ("ended", "code"), [(status("finished", 0), 0), (status("failed", 1), 1), (status("stopped", 75), 75)]
+)
+def test_following_a_fetched_log_ends_like_the_run(
+    cli: Cli, state_dir: StateDir, on_head: Path, ended: RunStatus, code: int
+) -> None:
+    ended.write(on_head / "status.json")
+    assert cli("results", "--cluster", "demo").returncode == 0
+    state.forget(state_dir)
+    finished = cli("logs", "-f", "--cluster", "demo")
+    assert (finished.returncode, finished.stdout) == (code, "a line\n")
+    assert (f"run a has ended: {ended.state}" in finished.stderr) is (code != 0)
+    assert cli("logs", "--cluster", "demo").returncode == 0
+
+
+@pytest.mark.usefixtures("on_head")
+def test_results_of_a_run_in_progress_leave_its_checkpoints(cli: Cli, state_dir: StateDir) -> None:
+    finished = cli("results", "--cluster", "demo", "--json")
+    assert (finished.returncode, json.loads(finished.stdout)["state"]) == (0, "running")
+    assert files(state_dir) == {"log"}
+
+
+@pytest.mark.usefixtures("on_head")
+def test_export_of_a_run_in_progress_leaves_its_checkpoints(
+    state_dir: StateDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export_contents, "fetch_series", lambda *_: None)
+    reproduction._fetch(state_dir, builders.read_record(state_dir), RUN)
+    assert files(state_dir) == {"log"}
