@@ -69,7 +69,8 @@ def _fetch(state_dir: StateDir, record: Record | None, run: Run) -> None:
     if record and record.cluster:
         if not store.is_collected(state_dir, run):
             with control.head_session(state_dir, record.cluster) as head:
-                collected_files.collect(state_dir, head, run)
+                active = control.get_state(state_dir, head, run).state in control.ACTIVE
+                collected_files.collect(state_dir, head, run, active=active)
         export_contents.fetch_series(state_dir, record, record.cluster, run)
 
 
@@ -100,12 +101,13 @@ def rerun(
     environment = user_variables.read(env or [], env_file or [])
     with run_archive.unpacked(file) as directory:
         old = exported_run.load(directory, file)
+        reruns.require_variables(old, environment.values)
         flags = {**reruns.options(old), "train.data": data, **({"launch.np": np} if np else {})}
         config = chosen_cluster.load_config(config_file, name, flags)
         if old.config:
             settings = reruns.settings(old)
             state_dir, cluster, digest = launch_options.deployed_for_trainer(config)
-            run = jobs.repeat(state_dir, cluster, digest, config, settings)
+            run = jobs.repeat(state_dir, cluster, digest, config, settings, environment)
         else:
             _confirm(old, yes)
             state_dir, cluster, digest = launch_options.deployed(config)

@@ -78,11 +78,11 @@ def readme(old: Exported) -> str:
 def repeating(old: Exported) -> list[str]:
     """Return the command that starts such a run, without an archive; of variables it has the names."""
     run, config = old.run, old.config
-    launch = ["--np", str(run.np), "--controller", run.controller]
+    variables = [word for name in old.provenance.variables for word in ("--env", name)]
+    launch = ["--np", str(run.np), "--controller", run.controller, *variables]
     if config is None:
-        variables = [word for name in old.provenance.variables for word in ("--env", name)]
-        launch = launch if run.launcher == "horovod" else ["--np", str(run.np)]
-        return ["orchestrator", "run", "--launcher", run.launcher, *launch, *variables, "--", *run.command]
+        launch = launch if run.launcher == "horovod" else ["--np", str(run.np), *variables]
+        return ["orchestrator", "run", "--launcher", run.launcher, *launch, "--", *run.command]
     resolved = old.results.config if old.results else config
     values = [(f"--{key.replace('_', '-')}", getattr(resolved, key)) for key in OF_TRAIN]
     options = [word for name, value in values if value is not None for word in (name, str(value))]

@@ -13,7 +13,7 @@ from orchestrator.reproduction.exported_run import Exported
 Verdict = Literal["equal", "within tolerance", "different"]
 # Fields that decide on the bits of the weights, and the beginnings of others: packages, settings.
 DECISIVE = (
-    *("ranks", "threads", "controller", "autotune", "CPU", "CPU flags", "GPU", "image", "data"),
+    *("ranks", "threads", "controller", "autotune", "CPU", "CPU flags", "GPU", "image", "data", "variables"),
     *("package ", "setting "),
 )
 LONG = 8  # items
@@ -101,6 +101,7 @@ def _fields(old: Exported, new: Exported) -> Iterator[tuple[str, Any, Any]]:
     yield "image", then.trainer, now.trainer
     yield "id of image", then.image, now.image
     yield "data", old.data, new.data
+    yield "variables", then.variables, now.variables  # by name: values are not recorded
     was, then_now = _hardware(old), _hardware(new)
     yield from ((name, was.get(name), then_now.get(name)) for name in sorted({*was, *then_now}))
     yield from _both("package ", _versions(old), _versions(new))

@@ -90,11 +90,10 @@ def run_script(
         The run, started.
 
     Raises:
-        ConfigError: Its code is not in the archive, or a variable that it had is missing.
+        ConfigError: Its code is not in the archive.
         NodesFailed: A node is not healthy, or the head does not answer.
         StateError: Another run is active or starting.
     """
-    require_variables(old, environment.values)
     chosen = requirements.of_file(packages) if packages else versions(old)
     return scripts.start(state_dir, cluster, digest, config, source(old), environment, chosen)
 
@@ -110,6 +109,7 @@ def versions(old: Exported) -> Requirements | None:
 
 
 def require_variables(old: Exported, values: Mapping[str, str]) -> None:
+    """Check that ``values`` has every variable of the run. Raises ConfigError."""
     missing = [name for name in old.provenance.variables if name not in values]
     if missing:
         remedy = "give each by --env NAME, or all by --env-file FILE"

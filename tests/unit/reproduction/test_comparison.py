@@ -65,7 +65,8 @@ def test_every_different_field_is_named() -> None:
         name: node.model_copy(update={"hardware": builders.hardware(cpu_model="EPYC", cpu_flags=["avx"], kernel="6.8")})
         for name, node in old.provenance.nodes.items()
     }
-    changes = {"nodes": nodes, "trainer": "ffff", "orchestrator": "9.9", "settings": {"provider": "gcp"}}
+    changes = {"nodes": nodes, "trainer": "ffff", "orchestrator": "9.9", "settings": {"provider": "gcp"},
+               "variables": ["ONEDNN_MAX_CPU_ISA"]}  # fmt: skip
     installed = Installed(image={"keras": "3.1", "numpy": "1.26"}, overlay={"einops": "0.8.0"})
     config = cases.TRAINED.config.model_copy(update={"seed": 2})
     comparison = compare(
@@ -79,7 +80,8 @@ def test_every_different_field_is_named() -> None:
         Tolerance(),
     )
     assert {d.field: d.decisive for d in comparison.differences} == {
-        "orchestrator": False, "image": True, "data": True, "CPU": True, "CPU flags": True, "kernel": False,
+        "orchestrator": False, "image": True, "data": True, "variables": True, "CPU": True, "CPU flags": True,
+        "kernel": False,
         "package keras": True, "node provider": False, "node nodes": False, "setting seed": True,
     } | {d.field: False for d in comparison.differences if d.field.startswith("node ")}  # fmt: skip
     assert next((d.was, d.now) for d in comparison.differences if d.field == "CPU") == (["Xeon"], ["EPYC"])

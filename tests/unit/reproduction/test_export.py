@@ -131,6 +131,12 @@ def test_repeat_command_of_a_script_has_names_of_variables_only(tmp_path: Path) 
     assert words[-9:] == ["--env", "A", "--env", "B", "--", "python", "train.py", "--lr", "1"]
 
 
+def test_repeat_command_of_training_has_names_of_variables() -> None:
+    old = cases.loaded()
+    words = citation.repeating(replace(old, provenance=old.provenance.model_copy(update={"variables": ["A", "B"]})))
+    assert words[-4:] == ["--env", "A", "--env", "B"]
+
+
 def test_code_is_exported_as_of_the_start_of_the_run(cli: Cli, tmp_path: Path) -> None:
     script = tmp_path / "code" / "train.sh"
     script.parent.mkdir()

@@ -74,6 +74,16 @@ def test_variables_must_be_given_again(tmp_path: Path) -> None:
     rerun.require_variables(old, {"TOKEN": "x"})
 
 
+def test_variables_of_a_training_run_must_be_given_again(cli: Cli, tmp_path: Path) -> None:
+    provenance = cases.loaded().provenance.model_copy(update={"variables": ["ONEDNN_MAX_CPU_ISA"]})
+    archive = changed(tmp_path, provenance_json=provenance.model_dump_json().encode())
+    finished = cli("rerun", str(archive))
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert "values are not in the archive: ['ONEDNN_MAX_CPU_ISA']" in " ".join(finished.stderr.split())
+    given = cli("rerun", str(archive), "--env", "ONEDNN_MAX_CPU_ISA=AVX2", "--cluster", "other")
+    assert "cluster 'other' is not deployed" in given.stderr
+
+
 def test_directories_without_files_are_created_again(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "code" / "checkpoints").mkdir(parents=True)
     (tmp_path / "code" / "train.py").touch()
