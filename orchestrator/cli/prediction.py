@@ -83,7 +83,7 @@ def predict(
     config = prediction_sources.with_nodes(config, overrides)
     history = prediction_inputs.History(state.for_cluster(config.name))
     rank_step, node_source = prediction_sources.node(config, overrides, history)
-    connected, link_source = prediction_links.connection(config, rank_step, overrides, history)
+    connected, link_source = prediction_links.connection(config, rank_step, overrides, history, max(counts))
     connected = replace(connected, hierarchical=hierarchical)
     choice = _options(config, rank_step, connected, node_source.precision, chosen_engine)
     predicted = [

@@ -37,6 +37,14 @@ def recipe(train: Train) -> dict[str, Any]:
     return _merged(train, *require(train))
 
 
+def require_classes(train: Train, found: int) -> None:
+    """Raise ConfigError if the data set in train.data has more classes, ``found``, than the recipe."""
+    classes = recipe(train)["classes"]
+    if found > classes:
+        problem = f"{train.recipe}: classes: {classes}: {train.data} has images of {found} classes"
+        raise ConfigError([problem], f"set classes: {found} in {train.recipe}, or name another --data DIR")
+
+
 def _misfits(train: Train, model: str, dataset: str) -> list[str]:
     """Return why the model cannot be trained on the data set."""
     table, has = bool(card(model).get("table")), datasets()[dataset]
@@ -68,10 +76,15 @@ def _too_small(train: Train, model: str, dataset: str) -> list[str]:
 
 
 def _merged(train: Train, model: str, dataset: str) -> dict[str, Any]:
-    """Merge the model's recipe for all data sets, its recipe for this one, then the user's recipe likewise."""
-    sections = [card(model)["common"], card(model).get(dataset, {})]
-    if train.recipe:
-        user_recipe = validate.user_recipe(train.recipe, list(datasets()))
-        sections += [user_recipe.get("common", {}), user_recipe.get(dataset, {})]
+    """Merge the model's recipe for all data sets, its recipe for this one, then the user's recipe likewise.
+
+    If the user's recipe sets a batch size and no learning rate, the model's rate is scaled as for a flag.
+    """
     shape = {key: datasets()[dataset][key] for key in ("classes", "image_size", "channels")}
-    return {key: value for section in (shape, *sections) for key, value in section.items()}
+    merged = {**shape, **card(model)["common"], **card(model).get(dataset, {})}
+    if train.recipe:
+        sections = validate.user_recipe(train.recipe, list(datasets()))
+        own = {**sections.get("common", {}), **sections.get(dataset, {})}
+        merged["learning_rate"] *= own.get("batch_size", merged["batch_size"]) / merged["batch_size"]
+        merged |= own
+    return merged

@@ -29,6 +29,7 @@ class FoundDataset:
     """A complete data set in a local directory.
 
     ``train`` and ``test`` are numbers of samples; ``shards`` is true if the files are TFRecord shards.
+    ``classes`` is the number of classes in class folders; 0 if it is fixed or not known.
     """
 
     dataset: str
@@ -38,6 +39,7 @@ class FoundDataset:
     test: int
     note: str
     shards: bool = False
+    classes: int = 0
 
     @cached_property
     def remote(self) -> str:

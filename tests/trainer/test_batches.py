@@ -8,6 +8,7 @@ import pytest
 from orchestrator.trainer.data import batches as data_batches
 from orchestrator.trainer.data import sample_order as data_order
 from orchestrator.trainer.data.batches import Split
+from orchestrator.trainer.data.inspection import DataError
 from tests import samples
 
 WORLDS = [1, 2, 3, 4, 7, 16, 100]
@@ -107,6 +108,14 @@ def load(kind: str, dataset: Path, directory: Path, **changes: object) -> tuple[
     if kind != "synthetic":
         shape |= {"dataset": "imagenet", "data": str(dataset / kind)}
     return data_batches.load(samples.train_config(**{"dataset": "synthetic", **shape, **changes}))
+
+
+@pytest.mark.parametrize("kind", ["folders", "records"])
+def test_more_classes_than_the_recipe_has_are_refused(kind: str, dataset: Path, tmp_path: Path) -> None:
+    """Both have five classes: labels 0 to 4 in folders, 1 to 5 in shards."""
+    load(kind, dataset, tmp_path, classes=5)
+    with pytest.raises(DataError, match="5 classes, at most 4 expected"):
+        load(kind, dataset, tmp_path, classes=4)
 
 
 def test_rank_without_test_samples_has_no_batches() -> None:

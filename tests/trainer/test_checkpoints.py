@@ -1,5 +1,6 @@
 """Content and choice of checkpoints, and the time that a run reserves, on one rank in this process."""
 
+import errno
 import os
 import signal
 from collections.abc import Iterator
@@ -148,6 +149,20 @@ def test_resumed_run_links_its_start_and_the_best_checkpoint(tmp_path: Path) -> 
     epoch(resumed, again, 0.5)
     assert on_disk(resumed) == ["epoch-0002", "epoch-0004"]
     assert on_disk(manager) == ["epoch-0002", "epoch-0003"]
+
+
+def test_run_resumes_on_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = build_trainer()
+    manager = build_manager(tmp_path / "old", trainer)
+    epoch(manager, trainer, 0.5)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", refuse)
+    resumed = build_manager(tmp_path / "new", build_trainer(resume=str(manager.storage.directory / "epoch-0001")))
+    resumed.restore()
+    assert on_disk(resumed) == ["epoch-0001"]
 
 
 def test_best_is_kept_after_resuming_with_more_ranks(tmp_path: Path) -> None:

@@ -43,6 +43,14 @@ def imagenet(tmp_path: Path) -> Path:
     return samples.imagenet(tmp_path, files)
 
 
+def test_data_after_the_end_of_a_jpeg_changes_no_pixel() -> None:
+    """Phones append some, and the check of a data set accepts it."""
+    image = jpeg(RED)
+    seed = tf.constant([1, 2])
+    for view in (decoding.random_view, decoding.central_view):
+        assert np.array_equal(view(tf.constant(image + bytes(208)), 16, seed), view(tf.constant(image), 16, seed))
+
+
 def load_imagenet(directory: Path, size: int = 16) -> tuple[Split, Split]:
     values = {"dataset": "imagenet", "data": str(directory), "image_size": size, "channels": 3, "augment": True}
     return batches.load(samples.train_config(**values))

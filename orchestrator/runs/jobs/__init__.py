@@ -55,6 +55,8 @@ def train(
         data_files = datasets.find(dataset, config.train.data, step.detail, remedy)
     if data_files and data_files.note:
         progress.note(f"{dataset}: {data_files.note}")
+    if data_files:
+        recipes.require_classes(config.train, data_files.classes)
     nodes = control.check_nodes(state_dir, cluster, digest, options)
     ranks = options.np or cluster.slots
     images = recipes.training_images(dataset, data_files.train if data_files else None, ranks)
@@ -75,7 +77,14 @@ def train(
     return run
 
 
-def repeat(state_dir: StateDir, cluster: Cluster, digest: str, config: Config, settings: TrainConfig) -> Run:
+def repeat(
+    state_dir: StateDir,
+    cluster: Cluster,
+    digest: str,
+    config: Config,
+    settings: TrainConfig,
+    environment: UserEnvironment | None = None,
+) -> Run:
     """Start a training run with exactly ``settings``, but for its name, its threads and where its data is.
 
     Args:
@@ -84,6 +93,7 @@ def repeat(state_dir: StateDir, cluster: Cluster, digest: str, config: Config, s
         digest: Digest of the trainer image that the nodes must have.
         config: Configuration with the section launch, and engine and directory of the data in train.
         settings: Settings of the run.
+        environment: Variables for the ranks.
 
     Returns:
         The run, started.
@@ -103,7 +113,7 @@ def repeat(state_dir: StateDir, cluster: Cluster, digest: str, config: Config, s
     def resolved(remote: str | None) -> TrainConfig:
         return settings.model_copy(update={"run": run.id, "data": remote, "threads": run.threads})
 
-    return _start(state_dir, cluster, run, config, data_files, resolved)[0]
+    return _start(state_dir, cluster, run, config, data_files, resolved, environment)[0]
 
 
 def _start(

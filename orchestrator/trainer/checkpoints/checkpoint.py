@@ -15,7 +15,6 @@ integers), the sums of the epoch's scores, and the samples found damaged. Ranks 
 `directory` stores checkpoints and decides which are kept.
 """
 
-import os
 import shutil
 import sys
 import time
@@ -29,6 +28,7 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Checkpoint, CheckpointEntry, Epoch, TrainConfig, Trained
+from orchestrator.schema.hard_links import link_or_copy
 from orchestrator.trainer.checkpoints import checkpoint_directory as checkpoints_directory
 from orchestrator.trainer.checkpoints.checkpoint_directory import Storage
 from orchestrator.trainer.comm import compressed
@@ -148,12 +148,12 @@ class CheckpointManager:
         return rank_state
 
     def _link_from(self, source: Path) -> None:
-        """Copy the checkpoint, and the best so far, by hard links, so that the resumed run can be removed."""
+        """Link or copy the checkpoint, and the best so far, so that the resumed run can be removed."""
         index = checkpoints_directory.read(source.parent)
         for entry in index.entries:
             if entry.name == source.name or (entry.name == index.best and entry.epoch <= self.trainer.epoch):
-                link = partial(shutil.copytree, source.parent / entry.name, copy_function=os.link, dirs_exist_ok=True)
-                self.storage.add(entry, link)
+                copy = partial(shutil.copytree, source.parent / entry.name, copy_function=link_or_copy)
+                self.storage.add(entry, partial(copy, dirs_exist_ok=True))
 
 
 def unchosen(config: TrainConfig) -> list[str]:

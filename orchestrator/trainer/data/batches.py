@@ -161,7 +161,8 @@ def _imagenet(config: TrainConfig, directory: Path) -> tuple[Split, Split]:
         splits = tfrecord_reader.load(directory, config.classes)
         evaluated = splits["val"].first(config.test_samples)
         return _record_split(splits["train"], config, random_view), _record_split(evaluated, config, central_view)
-    _, train, test = imagenet.images(directory)
+    classes, train, test = imagenet.images(directory)
+    imagenet.require_classes(directory, len(classes), config.classes)
     test = test[: config.test_samples]
     return _file_split(directory, train, config, random_view), _file_split(directory, test, config, central_view)
 

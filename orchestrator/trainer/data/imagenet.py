@@ -70,16 +70,16 @@ def inspect(directory: Path) -> DatasetFiles:
             folder = f"folder {split}/ with a folder of JPEGs per class"
             raise DataError(f"{directory}: no ImageNet here: {folder} is missing, and so are shards {split}-00000-of-…")
     _check_classes(directory)
-    _, train, test = images(directory)
-    if not train or not test:
-        raise DataError(f"{directory}: no JPEG in {'val' if train else 'train'}/*/")
+    classes, train, test = images(directory)
+    _check_images(directory, classes, train, test)
     paths = [path for path, _ in train + test]
     faults = list(filter(None, (_fault(directory / path) for path in _to_open(paths))))
+    notes, trained = _ignored_files(directory), len({label for _, label in train})
     if faults:
         more = f", and {len(faults) - 1} more that cannot be read" if len(faults) > 1 else ""
-        note = f"unreadable images will be skipped: {faults[0]}{more}"
-        raise Damaged(f"{faults[0]}{more}", DatasetFiles(paths, len(train), len(test), note))
-    return DatasetFiles(paths, len(train), len(test))
+        note = "; ".join([f"unreadable images will be skipped: {faults[0]}{more}", *notes])
+        raise Damaged(f"{faults[0]}{more}", DatasetFiles(paths, len(train), len(test), note, classes=trained))
+    return DatasetFiles(paths, len(train), len(test), "".join(notes), classes=trained)
 
 
 def _check_classes(directory: Path) -> None:
@@ -89,6 +89,29 @@ def _check_classes(directory: Path) -> None:
         raise DataError(f"{directory}: val/ has classes that train/ lacks: {', '.join(unknown_classes[:3])}")
     if len(train) > MAX_CLASSES:
         raise DataError(f"{directory}: train/ has {len(train)} classes, at most {MAX_CLASSES} can be trained on")
+
+
+def _check_images(directory: Path, classes: list[str], train: Samples, test: Samples) -> None:
+    if not train or not test:
+        raise DataError(f"{directory}: no JPEG in {'val' if train else 'train'}/*/")
+    untrained = sorted({label for _, label in test} - {label for _, label in train})
+    if untrained:
+        name, more = classes[untrained[0]], f", and {len(untrained) - 1} more such classes" if untrained[1:] else ""
+        raise DataError(f"{directory}: train/{name} has no JPEG, expected some as in val/{name}{more}")
+
+
+def _ignored_files(directory: Path) -> list[str]:
+    """Return a note on the .png files in class folders, which are not read; none if there are none."""
+    folders = [directory / split / name for split in ("train", "val") for name in _classes(directory / split)]
+    count = sum(path.suffix.lower() == ".png" for folder in folders for path in folder.iterdir())
+    return [f"{count} .png files are ignored: only .jpeg and .jpg files are read"] if count else []
+
+
+def require_classes(directory: Path, found: int, classes: int) -> None:
+    """Raise DataError if the data set has more classes, ``found``, than the network, which has ``classes``."""
+    if found > classes:
+        problem = f"{directory}: {found} classes, at most {classes} expected, as the recipe sets"
+        raise DataError(f"{problem}: set classes: {found} in the file of --recipe")
 
 
 def _to_open(paths: list[str]) -> list[str]:
@@ -101,13 +124,29 @@ def _fault(path: Path) -> "str | None":
         if not start.startswith((JPEG_START, PNG_START)):
             return f"{path}: not a JPEG"
         width, height = _png_shape(file) if start == PNG_START else _jpeg_shape(file)
-        file.seek(-min(os.fstat(file.fileno()).st_size, 64), io.SEEK_END)
-        end = file.read()
-    if (PNG_END if start == PNG_START else JPEG_END) not in end:
+        whole = _has_near_end(file, PNG_END) if start == PNG_START else _has_jpeg_end(file)
+    if not whole:
         return f"{path}: truncated {'PNG' if start == PNG_START else 'JPEG'}"
     if width * height > MAX_PIXELS:
         return f"{path}: {width}x{height} pixels, at most {MAX_PIXELS:,} are decoded"
     return None
+
+
+def _has_near_end(file: BinaryIO, mark: bytes) -> bool:
+    file.seek(-min(os.fstat(file.fileno()).st_size, 64), io.SEEK_END)
+    return mark in file.read()
+
+
+def _has_jpeg_end(file: BinaryIO) -> bool:
+    """Look for the end of a JPEG whose frame's header has been read: phones append data of any size to it.
+
+    Coded pixels cannot contain the end's marker, and an embedded preview comes before the header.
+    """
+    header_end = file.tell()
+    if _has_near_end(file, JPEG_END):
+        return True
+    file.seek(header_end)
+    return JPEG_END in file.read(MAX_BYTES)
 
 
 def _png_shape(file: BinaryIO) -> tuple[int, int]:
@@ -116,7 +155,10 @@ def _png_shape(file: BinaryIO) -> tuple[int, int]:
 
 
 def _jpeg_shape(file: BinaryIO) -> tuple[int, int]:
-    """Return width and height from the frame's header, 0 if there is none at its place (ITU-T T.81, B.2.2)."""
+    """Read up to the frame's header, and return its width and height (ITU-T T.81, B.2.2).
+
+    Without a header at its place, read to the end of the file and return zeros.
+    """
     file.seek(len(JPEG_START))
     for _ in range(MAX_SEGMENTS):
         header = file.read(9)
@@ -126,4 +168,5 @@ def _jpeg_shape(file: BinaryIO) -> tuple[int, int]:
             height, width = struct.unpack(">HH", header[5:])
             return width, height
         file.seek(int.from_bytes(header[2:4], "big") + 2 - len(header), io.SEEK_CUR)
+    file.seek(0, io.SEEK_END)
     return 0, 0

@@ -11,7 +11,8 @@ class DataError(Exception):
 class DatasetFiles:
     """A data set in a directory: its files, relative to the directory, and the number of samples of each split.
 
-    ``shards`` is set for TFRecord shards rather than files of single images or of a whole split.
+    ``shards`` is set for TFRecord shards rather than files of single images or of a whole split. ``classes`` is
+    the number of classes in class folders; 0 if it is fixed or not known.
     """
 
     files: list[str]
@@ -19,6 +20,7 @@ class DatasetFiles:
     test: int
     note: str = ""
     shards: bool = False
+    classes: int = 0
 
 
 class Damaged(DataError):

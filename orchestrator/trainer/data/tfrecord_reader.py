@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import LOCAL_DATA, Shard
-from orchestrator.trainer.data import manifests, tfrecord_format
+from orchestrator.trainer.data import imagenet, manifests, tfrecord_format
 from orchestrator.trainer.data.inspection import DataError
 from orchestrator.trainer.data.manifests import ENCODED, FIELDS, LABEL, READERS
 
@@ -133,11 +133,14 @@ def load(directory: Path, classes: int) -> dict[str, Records]:
     """Load the splits, "train" and "val", of the shards in ``directory``.
 
     Raises:
-        DataError: A shard differs from its description.
+        DataError: A shard differs from its description, or there are more than ``classes`` classes.
     """
     manifest = manifests.read(directory) or manifests.scan(directory, classes)
     if set(manifest.shards) != {"train", "val"}:
         raise DataError(f"{directory}: shards of {sorted(manifest.shards)}, expected those of train and val")
+    labels = [shard.labels for shards in manifest.shards.values() for shard in shards if shard.labels]
+    greatest = max((last for _, last in labels), default=0)
+    imagenet.require_classes(directory, greatest - manifest.label_base + 1, classes)
     return {split: _records(directory, shards, manifest.label_base) for split, shards in manifest.shards.items()}
 
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from orchestrator.launch_layout import SEARCH_PATH
 from orchestrator.schema import bounded_files
 from orchestrator.schema.file_lock import try_lock
+from orchestrator.schema.hard_links import link_or_copy
 from orchestrator.schema.packages import MANIFEST, Overlay, PackagesRequest
 
 LOCK, KERNELS, INCOMING = ".lock", ".jupyter/kernels", ".incoming-*"
@@ -104,19 +105,13 @@ def _create(overlay: Path, aliases: Mapping[str, str]) -> None:
 
 def _copy(source: Path, overlay: Path) -> None:
     """Copy an overlay, its files by hard links: pip replaces files and never changes them. Programs name its path."""
-    shutil.copytree(source, overlay, symlinks=True, copy_function=_link, ignore=shutil.ignore_patterns(MANIFEST))
+    ignored = shutil.ignore_patterns(MANIFEST)
+    shutil.copytree(source, overlay, symlinks=True, copy_function=link_or_copy, ignore=ignored)
     for program in (path for path in (overlay / "bin").iterdir() if path.is_file() and not path.is_symlink()):
         content, mode = program.read_bytes(), program.stat().st_mode
         program.unlink()
         program.write_bytes(content.replace(bytes(source), bytes(overlay)))
         program.chmod(mode)
-
-
-def _link(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # a file system without hard links
-        shutil.copy2(source, target)
 
 
 def finish(overlay: Path, request: PackagesRequest, aliases: Mapping[str, str]) -> Overlay:

@@ -117,6 +117,36 @@ def test_flags_override_an_own_recipe(own: Callable[[str], Train]) -> None:
     assert resolve(train, batch=8).learning_rate == pytest.approx(0.05)
 
 
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("common: {batch_size: 256}", 0.2),
+        ("cifar10: {batch_size: 256}", 0.2),
+        ("common: {batch_size: 32}\ncifar10: {batch_size: 256}", 0.2),
+        ("mnist: {batch_size: 256, learning_rate: 0.7}", 0.05),
+        ("common: {learning_rate: 0.3}\ncifar10: {batch_size: 256}", 0.3),
+        ("cifar10: {batch_size: 256, learning_rate: 0.3}", 0.3),
+    ],
+)
+def test_batch_size_of_an_own_recipe_scales_the_learning_rate(
+    own: Callable[[str], Train], text: str, rate: float
+) -> None:
+    assert resolve(own(text)).learning_rate == pytest.approx(rate)
+
+
+def test_batch_size_has_the_same_learning_rate_by_recipe_and_flag(own: Callable[[str], Train]) -> None:
+    flag = resolve(Train(model="resnet20", dataset="cifar10", batch_size=256), batch=256)
+    assert resolve(own("common: {batch_size: 256}")) == flag
+
+
+def test_recipe_with_fewer_classes_than_the_data_is_refused(own: Callable[[str], Train]) -> None:
+    train = own("imagenet: {classes: 100}").model_copy(update={"dataset": "imagenet", "data": Path("tiny")})
+    recipes.require_classes(train, 100)
+    with pytest.raises(ConfigError, match="classes: 100: tiny has images of 200 classes") as caught:
+        recipes.require_classes(train, 200)
+    assert f"set classes: 200 in {train.recipe}" in caught.value.hint
+
+
 def test_own_recipe_sets_horovods_exchange_unless_flags_do(own: Callable[[str], Train]) -> None:
     train = own("common: {cycle_time: 25, fusion_threshold: 64, autotune: true, adasum: true}")
     options = recipes.gradient_exchange.launch_options(train, Launch(cycle_time=2, autotune=False))

@@ -106,6 +106,26 @@ def test_resumed_training_whose_data_cannot_be_recorded_does_not_start(head: Hea
     assert len(head.started) == 1
 
 
+def test_data_with_more_classes_than_the_recipe_is_not_sent(head: Head, cluster: Cluster, tmp_path: Path) -> None:
+    folders = [f"{split}/{name}/x.jpg" for split in ("train", "val") for name in "abc"]
+    data = samples.imagenet(tmp_path / "data", dict.fromkeys(folders, samples.JPEG))
+    (tmp_path / "mine.yaml").write_text("imagenet: {classes: 2}")
+    train = {"model": "resnet50", "dataset": "imagenet", "data": data, "recipe": tmp_path / "mine.yaml"}
+    config = Config.model_validate({**CONFIG, "train": train})
+    with pytest.raises(ConfigError, match=f"classes: 2: {data} has images of 3 classes"):
+        jobs.train(state.for_cluster("demo"), cluster, builders.DIGEST, config)
+    assert head.started == []
+
+
+def test_repeated_training_has_the_variables_of_the_user(head: Head, cluster: Cluster) -> None:
+    state_dir = state.for_cluster("demo")
+    config, settings = Config.model_validate(CONFIG), samples.train_config(dataset="synthetic", data=None)
+    environment = UserEnvironment({"ONEDNN_MAX_CPU_ISA": "AVX2"})
+    run = jobs.repeat(state_dir, cluster, builders.DIGEST, config, settings, environment)
+    assert head.started == [run.id]
+    assert exported_run.load(state_dir.runs / run.id).provenance.variables == ["ONEDNN_MAX_CPU_ISA"]
+
+
 def test_script_whose_code_cannot_be_kept_does_not_start(head: Head, cluster: Cluster, tmp_path: Path) -> None:
     state_dir = builders.deployed("demo", nodes=1)
     (tmp_path / "train.py").write_bytes(os.urandom(2 * ROOM))
@@ -151,7 +171,7 @@ def test_prediction_that_cannot_be_kept_is_no_error_of_a_run_that_has_started(
     state_dir = state.for_cluster("demo")
     messages = [CheckMessage(bytes=size, latency_seconds=0.006, bus_bandwidth=1e8) for size in (4, 1 << 20)]
     check = CheckResult(size=2, expected_sum=3.0, ranks=[], sizes=messages, step_seconds=1.0, step_work=1.0)
-    profile = builders.profile(run="profile", model="lenet", image_size=32)
+    profile = builders.profile(run="profile", model="lenet", image_size=32, threads=1)
     for kind, name, content in (("check", "check.json", check), ("profile", prediction_inputs.PROFILE, profile)):
         store.save(state_dir, builders.run(id=kind, kind=kind))
         content.write(state_dir.runs / kind / name)

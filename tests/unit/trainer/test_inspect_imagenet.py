@@ -1,6 +1,7 @@
 """ImageNet's class folders of JPEGs."""
 
 import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -73,6 +74,41 @@ def test_bytes_after_the_end_of_a_jpeg_are_ignored(tmp_path: Path) -> None:
     """Some published images of ImageNet have a few."""
     samples.imagenet(tmp_path, {**WHOLE, "train/n01/padded.JPEG": JPEG + bytes(10)})
     assert inspect_dataset.inspect("imagenet", tmp_path).train == 4
+
+
+def camera_jpeg(segment: bytes = b"") -> bytes:
+    """Return a JPEG with a segment before its frame, and pixels after it."""
+    frame = struct.pack(">BHHB", 8, 24, 32, 1) + bytes(3)
+    parts = [b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment, b"\xff\xc0", struct.pack(">H", 12), frame]
+    return imagenet.JPEG_START + b"".join(parts) + b"coded pixels" + imagenet.JPEG_END
+
+
+def test_data_that_a_phone_appends_to_a_jpeg_is_ignored(tmp_path: Path) -> None:
+    samples.imagenet(tmp_path, {**WHOLE, "train/n01/phone.JPEG": camera_jpeg() + bytes(208)})
+    assert inspect_dataset.inspect("imagenet", tmp_path).train == 4
+
+
+def test_preview_in_a_truncated_jpeg_is_not_its_end(tmp_path: Path) -> None:
+    truncated = camera_jpeg(segment=camera_jpeg())[:-2] + bytes(208)
+    samples.imagenet(tmp_path, {**WHOLE, "train/n01/x.jpg": truncated})
+    with pytest.raises(DataError, match=r"train/n01/x.jpg: truncated JPEG"):
+        inspect_dataset.inspect("imagenet", tmp_path)
+
+
+def test_class_without_training_images_is_refused(tmp_path: Path) -> None:
+    samples.imagenet(tmp_path, {**WHOLE, "train/n03/x.png": PNG, "val/n03/x.jpg": JPEG})
+    with pytest.raises(DataError, match=r"train/n03 has no JPEG, expected some as in val/n03$"):
+        inspect_dataset.inspect("imagenet", tmp_path)
+
+
+def test_ignored_png_files_are_counted(tmp_path: Path) -> None:
+    samples.imagenet(tmp_path, {**WHOLE, "train/n01/x.png": PNG, "val/n02/y.PNG": PNG})
+    assert inspect_dataset.inspect("imagenet", tmp_path).note.startswith("2 .png files are ignored")
+
+
+def test_classes_with_training_images_are_counted(tmp_path: Path) -> None:
+    (samples.imagenet(tmp_path, WHOLE) / "train" / "n03").mkdir()
+    assert inspect_dataset.inspect("imagenet", tmp_path).classes == 2
 
 
 def test_class_in_train_only_is_accepted(tmp_path: Path) -> None:
