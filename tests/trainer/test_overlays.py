@@ -10,7 +10,7 @@ from pathlib import Path
 from orchestrator.trainer.packages import overlays
 
 
-def test_overlay_of_a_python_without_virtual_environment_has_its_packages(tmp_path: Path) -> None:
+def test_overlay_has_the_packages_of_a_python_that_is_no_venv(tmp_path: Path) -> None:
     """As in images whose Python is that of Debian or Ubuntu, which has several directories of packages."""
     base = sys._base_executable  # type: ignore[attr-defined]
     overlay, program = tmp_path / "overlay", "from orchestrator.trainer.packages import overlays; import pathlib, sys"

@@ -38,7 +38,7 @@ def image_sites() -> list[Path]:
 
 def packages_directory(overlay: Path) -> Path:
     """Return the directory of an overlay's packages."""
-    return Path(sysconfig.get_path("purelib", "venv", {"base": str(overlay)}))
+    return Path(sysconfig.get_path("purelib", "posix_prefix", {"base": str(overlay)}))
 
 
 @contextmanager
