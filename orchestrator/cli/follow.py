@@ -74,7 +74,7 @@ def show_file(file: str, form: type[Content], show: Callable[[Content], None]) -
 
 
 def follow_log(state_dir: StateDir, cluster: Cluster, run: Run, quiet: bool = False) -> RunState:
-    """Print the log of ``run`` to its end and fetch its files; Ctrl-C leaves it running.
+    """Print the log of ``run`` to its end and fetch its files; Ctrl-C does not end it.
 
     Args:
         state_dir: State directory of the cluster.
@@ -87,18 +87,22 @@ def follow_log(state_dir: StateDir, cluster: Cluster, run: Run, quiet: bool = Fa
     """
     try:
         output.stream(control.watch(state_dir, cluster, run), to_stderr=quiet)
+    except KeyboardInterrupt:
+        progress.note(f"run {run.id} continues: {_further(run, cluster)}")
+        raise
+    try:
         with control.head_session(state_dir, cluster) as head:
             run_state = control.get_state(state_dir, head, run)
             if not store.is_collected(state_dir, run):
                 collected_files.collect(state_dir, head, run)
     except KeyboardInterrupt:
-        progress.note(f"run {run.id} continues: {_further(run, cluster)}")
+        progress.note(f"run {run.id} has ended; {spell(f'results {run.id}', cluster.name)} fetches its files")
         raise
     return run_state
 
 
 def require_finished(state_dir: StateDir, run_state: RunState, cluster: Cluster | None = None) -> None:
-    """Check that a run finished.
+    """Check that a run finished, after its whole log was printed.
 
     Args:
         state_dir: State directory of the cluster.
@@ -111,11 +115,9 @@ def require_finished(state_dir: StateDir, run_state: RunState, cluster: Cluster 
     if run_state.state == "finished":
         return
     run = run_state.run
-    log = f"{spell(f'logs {run.id}', state_dir.name)} shows its whole log"
-    hint = ", ".join(filter(None, (log, collected_files.how_to_resume(state_dir, run))))
     kind = RunStopped if run_state.status and run_state.status.exit_code == RunStopped.exit_code else RunFailed
     cause = control.cause(run_state, cluster) if cluster else f"has ended: {run_state.state}"
-    raise kind(f"run {run.id} {cause}", hint)
+    raise kind(f"run {run.id} {cause}", collected_files.how_to_resume(state_dir, run))
 
 
 def _detached(run: Run, cluster: Cluster, json: bool) -> None:

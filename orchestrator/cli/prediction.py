@@ -79,7 +79,7 @@ def predict(
     overrides = Overrides(step_seconds, images_per_second, cores, link, latency, within, machine_type, slots)
     prediction_sources.require_one_speed(overrides)
     if make_profile:
-        prediction_sources.make_profile(config)
+        prediction_sources.make_profile(config, overrides)
     config = prediction_sources.with_nodes(config, overrides)
     history = prediction_inputs.History(state.for_cluster(config.name))
     rank_step, node_source = prediction_sources.node(config, overrides, history)

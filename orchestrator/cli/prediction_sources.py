@@ -5,16 +5,18 @@ from typing import NamedTuple
 from orchestrator import recipes, state
 from orchestrator.cli import follow
 from orchestrator.cli.launch_options import deployed_for_trainer
+from orchestrator.cluster import Cluster
 from orchestrator.config import Config, Train
 from orchestrator.errors import ConfigError, command
 from orchestrator.prediction import machine_types, ready_gradients, single_rank
 from orchestrator.prediction.single_rank import Node
-from orchestrator.runs import jobs, prediction_inputs
+from orchestrator.runs import jobs, prediction_inputs, run_record
 from orchestrator.runs.prediction_inputs import History, ProfileQuery
 from orchestrator.schema import Profile
 from orchestrator.state import Record
 
 PROFILE_STEPS, PROFILE_SECONDS = 60, 180.0
+OR_SPEED = "or give --images-per-second or --step-seconds of one rank"
 
 
 class Overrides(NamedTuple):
@@ -47,18 +49,38 @@ def require_one_speed(overrides: Overrides) -> None:
         raise ConfigError([f"{given}: both give the speed of one rank: expected one of them"])
 
 
-def make_profile(config: Config) -> None:
+def make_profile(config: Config, overrides: Overrides) -> None:
     """Train a few steps on one rank of the cluster, which leaves a profile.
 
+    Args:
+        config: Configuration of the cluster, without ``overrides``.
+        overrides: As of :func:`node`.
+
     Raises:
+        ConfigError: :func:`node` would not use the profile.
         OrchestratorError: As for starting a run.
     """
     train = _available(config.train).model_copy(update={"steps": PROFILE_STEPS, "max_time": PROFILE_SECONDS})
     launch = config.launch.model_copy(update={"np": 1})
     short = config.model_copy(update={"train": train, "launch": launch})
     state_dir, cluster, digest = deployed_for_trainer(short)
+    _require_same_threads(with_nodes(config, overrides), overrides, cluster)
     run = jobs.train(state_dir, cluster, digest, short)
     follow.follow(state_dir, cluster, run, False, show=lambda *_: None, quiet=True)
+
+
+def _require_same_threads(config: Config, overrides: Overrides, cluster: Cluster) -> None:
+    """Check that a profile made on ``cluster`` has the threads that :func:`node` expects. Raises ConfigError."""
+    expected = _threads(config, overrides, state.read(state.for_cluster(config.name)))
+    if expected is None or _has_speed(overrides) or cluster.on_gpus:
+        return
+    deployed = run_record.threads(cluster)
+    if deployed == expected:
+        return
+    slots = command(f"deploy --slots {config.slots}", config.name)
+    remedy = "deploy nodes with as many cores for a rank" if overrides.cores else f"{slots} changes that"
+    problem = f"--profile: a rank on cluster {config.name!r} has {deployed} threads, expected {expected}"
+    raise ConfigError([f"{problem}, as many as it has cores in the prediction"], f"{remedy}, {OR_SPEED}")
 
 
 def with_nodes(config: Config, overrides: Overrides) -> Config:
@@ -78,7 +100,7 @@ def node(config: Config, overrides: Overrides, history: History) -> tuple[Node, 
     """
     recipe = recipes.recipe(config.train)
     size = int(config.train.image_size or recipe["image_size"])
-    if overrides.step_seconds or overrides.images_per_second:
+    if _has_speed(overrides):
         batch = int(config.train.batch_size or recipe["batch_size"])
         seconds = overrides.step_seconds or batch / (overrides.images_per_second or 1.0)
         gradients = ready_gradients.estimate(str(config.train.model), size, int(recipe["classes"]))
@@ -87,26 +109,41 @@ def node(config: Config, overrides: Overrides, history: History) -> tuple[Node, 
     return _measured(config, overrides, history, size)
 
 
+def _has_speed(overrides: Overrides) -> bool:
+    return bool(overrides.step_seconds or overrides.images_per_second)
+
+
 def _measured(config: Config, overrides: Overrides, history: History, size: int) -> tuple[Node, NodeSource]:
     """Return the step of a profile of ``size`` pixels, by as many threads as the ranks will have."""
     record = state.read(history.state_dir)
     deployed = prediction_inputs.cores(record.cluster, config.slots) if record and record.cluster else None
     cores = overrides.cores or deployed
-    elsewhere = overrides.machine_type and not (record and _is_of(record, overrides.machine_type))
-    threads = None if elsewhere or cores is None else max(1, int(cores))  # as run_record.threads
+    threads = _threads(config, overrides, record)
     query = ProfileQuery(str(config.train.model), size, config.train.batch_size, config.train.precision, threads)
     profile = prediction_inputs.profile(history, query)
     if profile is None:
         raise _no_profile(config, threads, prediction_inputs.profile(history, query._replace(threads=None)))
     text = f"run {profile.run}: {len(profile.steps)} steps of {profile.batch} images in {profile.precision}"
-    if elsewhere:
+    if _is_elsewhere(overrides, record):
         text = f"{text}, not measured on {overrides.machine_type}"
     return single_rank.from_profile(profile, cores), NodeSource(text, profile.precision)
 
 
-def _is_of(record: Record, machine_type: str) -> bool:
-    deployed_type = record.config.get("gcp", {}).get("machine_type") if record.config["provider"] == "gcp" else None
-    return bool(deployed_type == machine_type)
+def _threads(config: Config, overrides: Overrides, record: Record | None) -> int | None:
+    """Return the threads that a profile must have had, as many as a rank will have cores; None for any number."""
+    if _is_elsewhere(overrides, record):
+        return None
+    deployed = run_record.threads(record.cluster, config.slots) if record and record.cluster else None
+    return overrides.cores or deployed
+
+
+def _is_elsewhere(overrides: Overrides, record: Record | None) -> bool:
+    """Tell whether the prediction is of a machine type that the cluster does not have."""
+    if overrides.machine_type is None:
+        return False
+    if record is None or record.config["provider"] != "gcp":
+        return True
+    return bool(record.config.get("gcp", {}).get("machine_type") != overrides.machine_type)
 
 
 def _available(train: Train) -> Train:
@@ -138,5 +175,4 @@ def _no_profile(config: Config, threads: int | None, other: Profile | None) -> C
     if other:
         problem += f": run {other.run} had {other.threads} threads, expected {threads}, as many as a rank has cores"
         also += ", if the nodes are deployed with as many cores for a rank"
-    speed = "or give --images-per-second or --step-seconds of one rank"
-    return ConfigError([problem], f"{make} makes one{also}; {speed}")
+    return ConfigError([problem], f"{make} makes one{also}; {OR_SPEED}")

@@ -18,7 +18,7 @@ from orchestrator.reproduction import comparison, export_contents, exported_run,
 from orchestrator.reproduction import rerun as reruns
 from orchestrator.reproduction.comparison import Comparison, Tolerance
 from orchestrator.reproduction.exported_run import Exported
-from orchestrator.runs import collected_files, control, jobs, store, user_variables
+from orchestrator.runs import collected_files, jobs, store, user_variables
 from orchestrator.runs.run_record import Run
 from orchestrator.schema.bounded_files import MAX_SHOWN, shown
 from orchestrator.state import Record, StateDir
@@ -67,10 +67,7 @@ def export(
 def _fetch(state_dir: StateDir, record: Record | None, run: Run) -> None:
     """Fetch what only the cluster has of a run, if the cluster is there."""
     if record and record.cluster:
-        if not store.is_collected(state_dir, run):
-            with control.head_session(state_dir, record.cluster) as head:
-                active = control.get_state(state_dir, head, run).state in control.ACTIVE
-                collected_files.collect(state_dir, head, run, active=active)
+        collected_files.collect_missing(state_dir, record.cluster, run)
         export_contents.fetch_series(state_dir, record, record.cluster, run)
 
 

@@ -60,14 +60,16 @@ def run(run_state: RunState, directory: Path, json: bool, top1: float | None = N
 
 
 def source(code: Source, json: bool, requirements: Requirements | None = None) -> None:
-    """Print the files that are sent with a script, those that are left out, and the packages that it asks for."""
+    """Print the files that are sent with a script, directories created empty, files left out, and packages."""
     packages = {"source": requirements.source, "asked": requirements.requested} if requirements else None
     sizes = {name: path.stat().st_size for name, path in code.files.items()}
     if json:
         files = [{"name": name, "bytes": size} for name, size in sizes.items()]
         sent = {"directory": code.directory, "files": files, "bytes": code.size, "left_out": code.left_out}
-        return output.as_json({**sent, "packages": packages})
+        return output.as_json({**sent, "empty_directories": list(code.directories), "packages": packages})
     output.table(("bytes", "file"), [(f"{size:,}", name) for name, size in sizes.items()])
+    for name in code.directories:
+        output.line(f"created empty: {name}/")
     for name, reason in code.left_out.items():
         output.line(f"not sent: {name}: {reason}")
     output.line(str(code))

@@ -125,10 +125,8 @@ def results(
     state_dir = chosen_cluster.state_dir(config_file, name)
     chosen = store.get(state_dir, run)
     record = state.read(state_dir)
-    if record and record.cluster and not store.is_collected(state_dir, chosen):
-        with control.head_session(state_dir, record.cluster) as head:
-            active = control.get_state(state_dir, head, chosen).state in control.ACTIVE
-            collected_files.collect(state_dir, head, chosen, active=active)
+    if record and record.cluster:
+        collected_files.collect_missing(state_dir, record.cluster, chosen)
     directory = state_dir.runs / chosen.id
     if not (directory / "log").exists():
         shown = command(f"logs {chosen.id}", state_dir.name)

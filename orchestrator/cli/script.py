@@ -20,9 +20,8 @@ from orchestrator.cli.launch_options import (
     RequirementsFile,
 )
 from orchestrator.cli.options import ConfigFile, Json, Name, key
-from orchestrator.runs import requirements, script, user_variables
+from orchestrator.runs import requirements, script, unsent_files, user_variables
 from orchestrator.runs.jobs import scripts
-from orchestrator.runs.launchers import script_imports
 
 Launcher = Annotated[str | None, key("launch.launcher", "--launcher")]
 ParameterServers = Annotated[int | None, key("launch.parameter_servers", "--parameter-servers")]
@@ -68,9 +67,9 @@ def run_script(
     secret = [*([config_file] if config_file else []), *environment.files]
     packages = None if no_packages else requirements.find(command, requirements_file, wheels, *secret)
     source = script.gather(command, *secret, wheels=wheels)
-    progress.note(script_imports.unsent_arguments(source))
+    progress.note(unsent_files.note_on_arguments(source))
     if dry_run:
-        progress.note(script_imports.unsent(source))
+        progress.note(unsent_files.note_on_imports(source))
         return result_tables.source(source, json, packages)
     config = chosen_cluster.load_config(config_file, name, flags)
     state_dir, cluster, digest = launch_options.deployed(config)

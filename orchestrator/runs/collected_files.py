@@ -8,8 +8,9 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from orchestrator import lock, progress
+from orchestrator.cluster import Cluster
 from orchestrator.errors import command
-from orchestrator.runs import fetch_limits, user_variables
+from orchestrator.runs import control, fetch_limits, user_variables
 from orchestrator.runs.launchers.horovod import AUTOTUNED
 from orchestrator.runs.run_record import Run
 from orchestrator.runs.store import STATUS, TURN, is_collected
@@ -84,6 +85,25 @@ def collect(
     if excess:
         progress.note(f"run {run.id}: {OUTPUT} was not fetched: {excess}: {_packing(run, state_dir.name)}")
     return Collected(target, excess)
+
+
+def collect_missing(state_dir: StateDir, cluster: Cluster, run: Run) -> None:
+    """Collect a run that is not collected yet; of a run in progress, the files that it has written so far.
+
+    Args:
+        state_dir: State directory of the cluster.
+        cluster: Deployed cluster.
+        run: Run in any state.
+
+    Raises:
+        NodesFailed: The head does not answer.
+        OrchestratorError: As for :func:`collect`.
+    """
+    if is_collected(state_dir, run):
+        return
+    with control.head_session(state_dir, cluster) as head:
+        active = control.get_state(state_dir, head, run).state in control.ACTIVE
+        collect(state_dir, head, run, active=active)
 
 
 @contextmanager

@@ -86,6 +86,9 @@ def measures_cycle_time(run: Run) -> bool:
     return run.cycle_time is None and not run.autotune
 
 
-def threads(cluster: Cluster) -> int:
-    """Return the threads of a rank: the fewest cores per slot of any node with ranks; at least one."""
-    return max(1, min(int(node.cpus / node.slots) for node in cluster.rank_nodes.values()))
+def threads(cluster: Cluster, slots: int | None = None) -> int:
+    """Return the threads of a rank: the fewest cores per slot of any node with ranks; at least one.
+
+    ``slots`` are the ranks of a node, if not as deployed.
+    """
+    return max(1, min(int(node.cpus / (slots or node.slots)) for node in cluster.rank_nodes.values()))

@@ -36,7 +36,7 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
         if argument == "-m":
             return Path.cwd(), list(argv)
         path = Path(argument)
-        if _is_file(path) and (position or "/" in argument or not shutil.which(argument)):
+        if _names_file(argv, position):
             inside = path.name if position and not path.name.startswith("-") else f"./{path.name}"
             if not position and not os.access(path, os.X_OK):
                 how = f"orchestrator run -- python {argument}" if path.suffix == ".py" else f"chmod +x {argument}"
@@ -62,11 +62,15 @@ def _with_interpreter_of_nodes(argv: Sequence[str]) -> list[str]:
 
 
 def _require_no_launcher(argv: Sequence[str], position: int) -> None:
-    """Raise ConfigError, with the command to use instead, if the word at ``position`` starts a launcher."""
+    """Raise ConfigError, with the command to use instead, if the word at ``position`` starts a launcher.
+
+    A local file of a launcher's name is the user's own program, except in a directory ``bin``, as of .venv.
+    """
     word, following = argv[position], "".join(argv[position + 1 : position + 2])
-    if word == "-m" and any(f"{following}.".startswith(f"{module}.") for module in LAUNCHER_MODULES):
-        named = f"-m {following}"
-    elif _program(word) in LAUNCHERS:
+    module = (word.removeprefix("-m") or following) if word.startswith("-m") else ""
+    if any(f"{module}.".startswith(f"{launcher}.") for launcher in LAUNCHER_MODULES):
+        named = f"-m {module}"
+    elif _program(word) in LAUNCHERS and (Path(word).parent.name == "bin" or not _names_file(argv, position)):
         named = word
     else:
         return
@@ -82,6 +86,12 @@ def _require_no_launcher(argv: Sequence[str], position: int) -> None:
 def _program(word: str) -> str:
     """Return the name of the program that ``word`` is or is the path of; "" for NAME=VALUE, an argument of env."""
     return "" if "=" in word else Path(word).name
+
+
+def _names_file(argv: Sequence[str], position: int) -> bool:
+    """Tell whether the word at ``position`` is a local file: the first, if it is no path, names a program if it can."""
+    word = argv[position]
+    return _is_file(Path(word)) and (position > 0 or "/" in word or not shutil.which(word))
 
 
 def _is_file(path: Path) -> bool:

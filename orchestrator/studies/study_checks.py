@@ -12,8 +12,17 @@ from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.lifecycle import plan
 from orchestrator.runs import store
 from orchestrator.schema.studies import Cell
-from orchestrator.studies import journal, machine_description, matrix, resumable_study, round_ratios, settings
+from orchestrator.studies import (
+    cluster_size,
+    journal,
+    machine_description,
+    matrix,
+    resumable_study,
+    round_ratios,
+    settings,
+)
 from orchestrator.studies.cell_launch import Deployed, resized
+from orchestrator.studies.cluster_size import ClusterSize
 from orchestrator.studies.journal import Journal
 from orchestrator.studies.study_definition import Study
 
@@ -31,9 +40,10 @@ def cells(config: Config, study: Study) -> list[Cell]:
     Raises:
         ConfigError: Some cells cannot be launched. It holds every problem.
     """
+    size = cluster_size.read(config)
     if study.nodes:
-        _require_rank_node(config)
-    every = matrix.cells(study, slots(config), idle_nodes(config))
+        _require_rank_node(config, size)
+    every = matrix.cells(study, size.slots, size.idle_nodes)
     problems: dict[str, str] = {}
     for cell in every:
         try:
@@ -47,28 +57,9 @@ def cells(config: Config, study: Study) -> list[Cell]:
     return every
 
 
-def slots(config: Config) -> int:
-    """Return the ranks per node: of the cluster, or that it will have."""
-    record = state.read(state.for_cluster(config.name))
-    if record and record.cluster:
-        return min(node.slots for node in record.cluster.rank_nodes.values())
-    return config.slots or 1
-
-
-def idle_nodes(config: Config) -> int:
-    """Return how many nodes run no rank, whatever their number: 1 if the head lacks the GPUs of the workers, else 0."""
-    record = state.read(state.for_cluster(config.name))
-    if not record or not record.cluster:
-        return 0
-    machines = record.applied.get(record.config["provider"], {})
-    if "worker" in machines:  # also if only the head is deployed now
-        return int(not machines["head"]["gpus"] and machines["worker"]["gpus"] > 0)
-    return int(record.cluster.head not in record.cluster.rank_nodes)
-
-
-def _require_rank_node(config: Config) -> None:
+def _require_rank_node(config: Config, size: ClusterSize) -> None:
     """Check that not only a head without GPUs is deployed: the slots of workers are not known then."""
-    if idle_nodes(config) and nodes(config) == 1:
+    if size.idle_nodes and size.nodes == 1:
         raise ConfigError(
             [f"cluster {config.name!r}: its only node is the head, which has no GPU and runs no rank"],
             f"deploy a worker first: {command('deploy --nodes 2', config.name)}",
@@ -78,12 +69,6 @@ def _require_rank_node(config: Config) -> None:
 def _require_ranks(cell: Cell) -> None:
     if not cell.ranks:
         raise ConfigError(["its only node is the head, which has no GPU and runs no rank"])
-
-
-def nodes(config: Config) -> int:
-    """Return the number of nodes: of the cluster, or that it will have."""
-    record = state.read(state.for_cluster(config.name))
-    return len(record.cluster.nodes) if record and record.cluster else config.nodes
 
 
 def require_data(study: Study) -> None:

@@ -13,7 +13,7 @@ from orchestrator.runs import store
 from orchestrator.schema import TrainConfig, bounded_files
 from orchestrator.schema.bounded_files import Unreadable
 from orchestrator.schema.studies import Cell, Launch
-from orchestrator.studies import journal, matrix, settings, study_checks
+from orchestrator.studies import cluster_size, journal, matrix, settings
 from orchestrator.studies import launch_schedule as schedules
 from orchestrator.studies.contestants import contestants
 from orchestrator.studies.launch_schedule import Planned, Schedule
@@ -72,7 +72,7 @@ def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path, d
     Returns:
         The plan.
     """
-    launches, nodes = journal.read(directory), study_checks.nodes(config)
+    launches, nodes = journal.read(directory), cluster_size.read(config).nodes
     schedule, everyone = Schedule(study, cells, launches, nodes, len(launches)), contestants(study, cells)
     estimates = [
         seconds

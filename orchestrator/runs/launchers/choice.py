@@ -3,6 +3,7 @@
 from orchestrator import progress
 from orchestrator.config import Config, Launch
 from orchestrator.errors import ConfigError, command
+from orchestrator.runs import unsent_files
 from orchestrator.runs.launchers import script_imports
 from orchestrator.runs.launchers.script_imports import Needed
 from orchestrator.runs.script import Source
@@ -17,7 +18,7 @@ def choose(options: Launch, source: Source) -> Launch:
     Raises:
         ConfigError: The options do not fit the launcher, or lack the parameter servers that the script uses.
     """
-    progress.note(script_imports.unsent(source))
+    progress.note(unsent_files.note_on_imports(source))
     needed = script_imports.needed(source)
     if options.launcher == "auto":
         launcher, reason = _best(options, needed)
@@ -47,7 +48,7 @@ def require_package(launcher: str, nodes: Config) -> None:
         raise ConfigError(
             [f"launch.launcher: {launcher}: nodes of cluster {nodes.name!r} have {nodes.framework}, not {package}"],
             f"{command(f'deploy --framework {frameworks[0]}', nodes.name)} changes them;"
-            f" or list {package} in requirements.txt beside the script",
+            f" or list {package} in requirements.txt in the script's directory",
         )
 
 

@@ -1,10 +1,7 @@
 """Recognize the launcher that a script needs by what it imports, without executing it."""
 
 import ast
-import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,10 +42,9 @@ def needed(source: Source) -> Needed:
 
     A program that is not Python's may start anything, and a script that imports none of these needs nothing.
     """
-    script = _script(source)
-    if script is None:
-        return Needed("mpirun", MPI) if _module(source).partition(".")[0] == MPI else Needed("horovod", "")
-    names = set(_names(script, source.files, set()))
+    if python_file(source) is None:
+        return Needed("mpirun", MPI) if module_of(source).partition(".")[0] == MPI else Needed("horovod", "")
+    names = imported_names(source)
     servers = any(name.replace(".experimental", "") == PARAMETER_SERVER for name in names)
     for module, launcher in BY_MODULE.items():
         if any(f"{name}.".startswith(f"{module}.") for name in names):
@@ -56,73 +52,22 @@ def needed(source: Source) -> Needed:
     return Needed("plain", "")
 
 
-def unsent(source: Source) -> str:
-    """Return what to tell a user whose script imports a module of a directory above its own; "" if it imports none."""
-    script = _script(source)
-    if script is None or _module(source):
-        return ""
-    imported = {name.partition(".")[0] for name in _names(script, source.files, set())}
-    sent = {name.partition("/")[0].removesuffix(".py") for name in source.files}
-    for root in sorted(imported - sent - sys.stdlib_module_names):
-        for above in source.directory.parents:
-            if any((above / name).is_file() for name in (f"{root}.py", f"{root}/__init__.py")):
-                return _remedy(source.directory / script, root, above)
-    return ""
+def imported_names(source: Source) -> set[str]:
+    """Return the dotted names that the script, and the files of its directory that it imports, take from modules."""
+    script = python_file(source)
+    return set() if script is None else set(_names(script, source.files, set()))
 
 
-def unsent_arguments(source: Source) -> str:
-    """Return what to tell a user whose arguments name files here that are not sent; "" if they name none."""
-    here, sent = Path.cwd(), source.directory
-    script = next((index for index, word in enumerate(source.command) if word.removeprefix("./") in source.files), None)
-    if sent == here or script is None:
-        return ""
-    values = [value for word in source.command[script + 1 :] for value in (word, word.partition("=")[2])]
-    unsent = [value for value in values if _exists(here / value) and not _exists(sent / value)]
-    if not unsent:
-        return ""
-    found = f"{', '.join(dict.fromkeys(unsent))}: found in {here}, but only {sent} is sent: if the script reads it, "
-    return found + (_from_here(source, here) or f"copy it to {sent} and name it relative to that directory")
-
-
-def _exists(path: Path) -> bool:
-    """Tell whether ``path`` exists; an argument may be too long for a path."""
-    with suppress(OSError):
-        return path.exists()
-    return False
-
-
-def _from_here(source: Source, here: Path) -> str:
-    """Return how to send all of ``here`` with a script in a directory of it; "" if it cannot be started as a module."""
-    script, directory = _script(source), os.path.relpath(source.directory, here)
-    if script is None or "." in directory:
-        return ""
-    imported = {name.partition(".")[0] for name in _names(script, source.files, set())}
-    siblings = imported & {name.partition("/")[0].removesuffix(".py") for name in source.files}
-    return _as_module(here / directory / script, here, f"--env PYTHONPATH={directory} " if siblings else "")
-
-
-def _remedy(script: Path, root: str, above: Path) -> str:
-    return (
-        f"{script.name} imports {root} of {above}, but only {script.parent} is sent: unless {root} is installed,"
-        f" {_as_module(script, above)}"
-    )
-
-
-def _as_module(script: Path, above: Path, options: str = "") -> str:
-    module = ".".join(script.relative_to(above).with_suffix("").parts)
-    return f"use `orchestrator run {options}-- python -m {module}` in {above}"
-
-
-def _script(source: Source) -> str | None:
+def python_file(source: Source) -> str | None:
     """Return the name of the Python file that the command executes, among the files that are sent."""
-    if path := _module(source).replace(".", "/"):
+    if path := module_of(source).replace(".", "/"):
         return next((name for name in (f"{path}.py", f"{path}/__main__.py") if name in source.files), None)
     words = (word.removeprefix("./") for word in source.command)
     name = next((word for word in words if word in source.files), "")
     return name if name.endswith(".py") else None
 
 
-def _module(source: Source) -> str:
+def module_of(source: Source) -> str:
     """Return the module that ``python -m`` executes; "" if the command executes a file."""
     for position, word in enumerate(source.command):
         if word == "-m":

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import pytest
 from typer.testing import CliRunner
 
+from orchestrator import state
 from orchestrator.cli import app, follow, prediction_options, prediction_sources
 from orchestrator.config import Config
 from orchestrator.errors import OrchestratorError
@@ -285,6 +286,54 @@ def test_profile_with_other_threads_is_refused(words: tuple[str, ...], threads: 
     refusal = refused(*ON_MNIST, *words)
     assert f"run {run} had 2 threads, expected {threads}, as many as a rank has cores" in refusal.message
     assert "if the nodes are deployed with as many cores for a rank; or give --images-per-second" in refusal.hint
+
+
+def deployed_for_profiles(monkeypatch: pytest.MonkeyPatch, gpus: int = 0) -> list[Config]:
+    """Deploy nodes with two cores and one slot, and return the trainings that will be started there."""
+    started: list[Config] = []
+    cluster = builders.cluster(cpus=2.0, gpus=gpus)
+    state_dir = builders.deployed()
+    state.write(state_dir, builders.read_record(state_dir).model_copy(update={"cluster": cluster}))
+    monkeypatch.setattr(prediction_sources, "deployed_for_trainer", lambda _: (state_dir, cluster, ""))
+    monkeypatch.setattr(jobs, "train", lambda *words: started.append(words[3]))
+    monkeypatch.setattr(follow, "follow", lambda *_, **__: None)
+    return started
+
+
+@pytest.mark.parametrize(
+    ("words", "configured", "threads", "remedy"),
+    [
+        (("--slots", "2"), {}, 1, "`orchestrator deploy --slots 2` changes that"),
+        ((), {"slots": 2}, 1, "`orchestrator deploy --slots 2` changes that"),
+        (("--cores", "8"), {}, 8, "deploy nodes with as many cores for a rank"),
+    ],
+)
+def test_profile_with_other_threads_is_refused_before_training(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    words: tuple[str, ...],
+    configured: dict[str, int],
+    threads: int,
+    remedy: str,
+) -> None:
+    started = deployed_for_profiles(monkeypatch)
+    (tmp_path / "cluster.yaml").write_text(json.dumps(configured))
+    refusal = refused(*ON_MNIST, "--profile", *words, "--config", str(tmp_path / "cluster.yaml"))
+    problem = f"--profile: a rank on cluster 'default' has 2 threads, expected {threads}, as many as it has cores"
+    assert (refusal.message, started) == (f"{problem} in the prediction", [])
+    assert refusal.hint == f"{remedy}, or give --images-per-second or --step-seconds of one rank"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "words"),
+    [(0, ()), (1, ("--slots", "2")), (0, ("--cores", "8", "--step-seconds", "1")), (0, ("--cores", "2"))],
+)
+def test_profile_that_serves_the_prediction_is_made(
+    monkeypatch: pytest.MonkeyPatch, gpus: int, words: tuple[str, ...]
+) -> None:
+    started = deployed_for_profiles(monkeypatch, gpus)
+    CliRunner().invoke(app, [*ON_MNIST, "--profile", *words])
+    assert len(started) == 1
 
 
 def test_profile_of_a_gpu_serves_any_number_of_slots() -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -10,7 +11,7 @@ from orchestrator import state
 from orchestrator.cli import reproduction
 from orchestrator.config import Config
 from orchestrator.reproduction import export_contents
-from orchestrator.runs import run_record, store
+from orchestrator.runs import collected_files, control, run_record, store
 from orchestrator.schema import CheckpointEntry, Checkpoints, Failure, RunStatus
 from orchestrator.state import Record, StateDir
 from tests import builders
@@ -82,6 +83,7 @@ def test_following_the_log_fetches_the_files_and_ends_like_the_run(
     message = " ".join(finished.stderr.split())
     assert words in message
     assert ("`orchestrator train --resume a --cluster demo` continues" in message) is (code != 0)
+    assert "`orchestrator logs" not in message
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,37 @@ def test_following_a_fetched_log_ends_like_the_run(
     finished = cli("logs", "-f", "--cluster", "demo")
     assert (finished.returncode, finished.stdout) == (code, "a line\n")
     assert (f"run a has ended: {ended.state}" in finished.stderr) is (code != 0)
+    assert "`orchestrator logs" not in finished.stderr
     assert cli("logs", "--cluster", "demo").returncode == 0
+
+
+def interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "note"),
+    [
+        (control, "watch", "run a continues: `orchestrator logs -f a --cluster demo` follows it"),
+        (collected_files, "collect", "run a has ended; `orchestrator results a --cluster demo` fetches its files"),
+    ],
+)
+def test_interrupted_follower_says_whether_the_run_continues(
+    cli: Cli,
+    state_dir: StateDir,
+    on_head: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    module: ModuleType,
+    function: str,
+    note: str,
+) -> None:
+    status("finished", 0).write(on_head / "status.json")
+    monkeypatch.setattr(module, function, interrupted)
+    finished = cli("logs", "-f", "a", "--cluster", "demo")
+    message = " ".join(finished.stderr.split())
+    assert finished.returncode == 130
+    assert note in message
+    assert ("continues" in message) is (function == "watch")
 
 
 @pytest.mark.usefixtures("on_head")

@@ -505,7 +505,7 @@ def test_cell_of_a_lone_head_without_a_gpu_is_refused() -> None:
         study_checks.cells(deployed_on_gpus(3), study(ranks=None, nodes=[1, 2]))
 
 
-def test_study_of_nodes_needs_a_worker_beside_a_head_without_a_gpu() -> None:
+def test_study_of_nodes_needs_a_worker_if_the_head_has_no_gpu() -> None:
     machines = {"local": {"head": {"gpus": 0}, "worker": {"gpus": 2}}}
     with pytest.raises(ConfigError, match="its only node is the head") as caught:
         study_checks.cells(deployed_on_gpus(1, applied=machines), study(ranks=None, nodes=[2, 3]))

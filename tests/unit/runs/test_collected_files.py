@@ -304,7 +304,7 @@ def test_run_that_was_active_keeps_checkpoints_and_status_for_later(run_on_head:
     assert {"status.json", "checkpoints/epoch-0003/state"} <= set(tree(collect()))
 
 
-def test_run_that_another_command_fetches_meanwhile_is_not_fetched_again(run_on_head: Path) -> None:
+def test_run_fetched_meanwhile_is_not_fetched_again(run_on_head: Path) -> None:
     """The other command, of a study, removes the checkpoints on the cluster after that."""
     target = state.for_cluster("demo").runs / "a"
 

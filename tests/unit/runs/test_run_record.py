@@ -144,6 +144,10 @@ def test_ranks_share_the_cores_of_their_node_and_have_at_least_one(cpus: float, 
     assert run_record.threads(builders.cluster(slots=slots, cpus=cpus)) == threads
 
 
+def test_threads_of_other_slots_than_deployed() -> None:
+    assert run_record.threads(builders.cluster(slots=2, cpus=8.0), slots=4) == 2
+
+
 def test_node_with_the_fewest_cores_sets_the_threads_of_a_rank() -> None:
     cluster = builders.cluster(cpus=8.0)
     poor = cluster.nodes["demo-worker-0"].model_copy(update={"cpus": 3.0})

@@ -67,6 +67,7 @@ def test_module_runs_in_the_working_directory(project: Path) -> None:
         (["python", "-m", "accelerate.commands.launch", "train.py"], "run: -m accelerate.commands.launch: is a"),
         (["python", "-m", "deepspeed.launcher.runner", "train.py"], "run: -m deepspeed.launcher.runner: is a"),
         (["python", "-m", "horovod.runner", "train.py"], "run: -m horovod.runner: is a launcher"),
+        (["python", "-mtorch.distributed.run", "train.py"], "run: -m torch.distributed.run: is a launcher"),
     ],
 )
 def test_command_without_an_existing_script_is_refused(argv: list[str], problem: str) -> None:
@@ -88,6 +89,22 @@ def test_refused_launcher_names_the_command_without_it(argv: list[str], remedy: 
     with pytest.raises(ConfigError) as caught:
         script.locate(argv)
     assert caught.value.hint.startswith(f"`orchestrator run -- {remedy}")
+
+
+def test_program_named_like_a_launcher_is_accepted(project: Path) -> None:
+    for name in ("accelerate", "deepspeed"):
+        (project / name).touch(mode=0o755)
+    for command in (["./accelerate", "fast"], ["bash", "deepspeed"], ["env", "SEED=1", "./accelerate"]):
+        directory, words = script.locate(command)
+        assert directory == project
+        assert [word.removeprefix("./") for word in words] == [word.removeprefix("./") for word in command]
+
+
+def test_launcher_of_a_virtual_environment_is_refused(project: Path) -> None:
+    (project / ".venv" / "bin").mkdir(parents=True, exist_ok=True)
+    (project / ".venv" / "bin" / "torchrun").touch(mode=0o755)
+    with pytest.raises(ConfigError, match=r"run: \.venv/bin/torchrun: is a launcher"):
+        script.locate([".venv/bin/torchrun", "train.py"])
 
 
 def test_script_and_module_named_like_a_launcher_are_accepted(project: Path) -> None:
@@ -282,6 +299,15 @@ def test_dry_run_lists_files_and_starts_nothing(project: Path, tmp_path: Path, c
     assert (output["bytes"], output["directory"], list(output["left_out"])) == (10, str(project), ["server.pem"])
 
 
+def test_dry_run_lists_directories_that_are_created_empty(project: Path, cli: Cli) -> None:
+    (project / "data" / "raw").mkdir(parents=True)
+    (project / "logs").mkdir()
+    command = ("--", "python", str(project / "train.py"))
+    lines = cli("run", "--dry-run", *command).stdout.splitlines()
+    assert lines[-3:-1] == ["created empty: data/raw/", "created empty: logs/"]
+    assert json.loads(cli("run", "--dry-run", "--json", *command).stdout)["empty_directories"] == ["data/raw", "logs"]
+
+
 def test_linked_script_is_sent_with_the_directory_of_the_link(project: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere.py").touch()
     (project / "link.py").symlink_to(tmp_path / "elsewhere.py")
@@ -343,7 +369,7 @@ def test_dry_run_names_wheels_and_modules_that_are_not_sent(project: Path, cli: 
     finished = cli("run", "--dry-run", "--wheels", str(project / "wheels"), "--", "python", str(project / "train.py"))
     assert "not sent: wheels: it is the directory of --wheels" in finished.stdout
     assert "six-1" not in finished.stdout
-    assert "`orchestrator run -- python -m project.train`" in finished.stderr
+    assert "--requirements project/requirements.txt -- python -m project.train`" in finished.stderr
 
 
 def test_dry_run_names_an_argument_that_is_not_sent(project: Path, cli: Cli) -> None:

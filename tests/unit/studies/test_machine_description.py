@@ -51,7 +51,7 @@ def test_only_what_decides_the_speed_differs(old: str, new: str, differ: list[st
     assert machine_description.differences(before, now) == differ
 
 
-def test_descriptions_of_an_older_version_are_compared_by_what_they_have() -> None:
+def test_older_descriptions_are_compared_by_their_own_fields() -> None:
     before = {"nodes": "2, each with 2 CPUs, 0 GPUs and 1 slots", "processor": "Fast 9000, 8 cores"}
     now = machine_description.describe(ANSWER, builders.cluster(3))
     assert machine_description.differences(before, now) == []

@@ -1,6 +1,5 @@
 """The launcher that a script needs, by its imports."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -107,90 +106,6 @@ def test_mpi4py_as_a_module_needs_mpirun(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     source = script.gather(["python", "-m", module, "solo.py"])
     assert script_imports.needed(source) == ("mpirun", "mpi4py", False)
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    for name in ("mine/__init__.py", "helpers.py", "scripts/near.py", "json/__init__.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("text", "advice"),
-    [
-        ("from mine.model import net", "train.py imports mine of {0}, but only {0}/scripts is sent"),
-        ("import near, helpers", "use `orchestrator run -- python -m scripts.train` in {0}"),
-        ("import numpy, json, scripts, near.mine", ""),
-    ],
-)
-def test_module_above_the_directory_of_the_script_is_named(repository: Path, text: str, advice: str) -> None:
-    (repository / "scripts" / "train.py").write_text(text)
-    source = script.gather(["python", str(repository / "scripts" / "train.py"), "-m", "5"])
-    assert advice.format(repository) in script_imports.unsent(source)
-    assert bool(script_imports.unsent(source)) == bool(advice)
-
-
-FROM_ROOT = "`orchestrator run -- python -m scripts.train` in "
-
-
-@pytest.mark.parametrize(
-    ("words", "note"),
-    [
-        (
-            ["--config", "conf/a.yaml"],
-            f"conf/a.yaml: found in {{0}}, but only {{0}}/scripts is sent: .*{FROM_ROOT}{{0}}",
-        ),
-        (["--config=conf/a.yaml", "conf"], "conf/a.yaml, conf: found in {0}"),
-        (["--config", "near.py", "--name", "x" * 5000, "--out", "new.csv", "..", "/etc"], "$"),
-    ],
-)
-def test_arguments_that_name_files_outside_the_sent_directory_are_noted(
-    repository: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], note: str
-) -> None:
-    for name in ("conf/a.yaml", "scripts/train.py"):
-        (repository / name).parent.mkdir(exist_ok=True)
-        (repository / name).touch()
-    monkeypatch.chdir(repository)
-    source = script.gather(["python", "scripts/train.py", *words])
-    assert re.match(note.format(repository), script_imports.unsent_arguments(source))
-
-
-def test_script_that_imports_modules_beside_it_needs_their_directory(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (repository / "scripts" / "train.py").write_text("import near")
-    monkeypatch.chdir(repository)
-    source = script.gather(["python", "scripts/train.py", "--config", "helpers.py"])
-    remedy = "`orchestrator run --env PYTHONPATH=scripts -- python -m scripts.train`"
-    assert remedy in script_imports.unsent_arguments(source)
-
-
-def test_program_that_is_no_module_is_told_where_to_copy_files(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (repository / "scripts" / "start.sh").touch()
-    monkeypatch.chdir(repository)
-    sh, elsewhere = ["bash", "scripts/start.sh", "helpers.py"], ["python", "../mine/__init__.py", "near.py"]
-    assert f"copy it to {repository}/scripts and" in script_imports.unsent_arguments(script.gather(sh))
-    monkeypatch.chdir(repository / "scripts")
-    assert "copy it to " in script_imports.unsent_arguments(script.gather(elsewhere))
-
-
-def test_arguments_are_not_noted_if_the_current_directory_is_sent(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(repository)
-    for argv in (["python", "helpers.py", ".hidden"], ["python", "-m", "scripts.near", ".hidden"]):
-        (repository / ".hidden").touch()
-        assert script_imports.unsent_arguments(script.gather(argv)) == ""
-
-
-def test_modules_of_the_current_directory_are_sent(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (repository / "scripts" / "train.py").write_text("import mine")
-    monkeypatch.chdir(repository)
-    assert script_imports.unsent(script.gather(["python", "-m", "scripts.train"])) == ""
 
 
 def test_program_of_another_language_may_start_anything(tmp_path: Path) -> None:

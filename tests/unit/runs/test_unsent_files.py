@@ -1,0 +1,124 @@
+"""Notes on files that a script imports or names, and that are not sent."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from orchestrator.runs import script, unsent_files
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    for name in ("mine/__init__.py", "helpers.py", "scripts/near.py", "json/__init__.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("from mine.model import net", "train.py imports mine of {0}, but only {0}/scripts is sent"),
+        ("import helpers", "use `orchestrator run -- python -m scripts.train` in {0}"),
+        ("import near, helpers", "use `orchestrator run --env PYTHONPATH=scripts -- python -m scripts.train` in {0}"),
+        ("import numpy, json, scripts, near.mine", ""),
+    ],
+)
+def test_module_above_the_directory_of_the_script_is_named(repository: Path, text: str, advice: str) -> None:
+    (repository / "scripts" / "train.py").write_text(text)
+    source = script.gather(["python", str(repository / "scripts" / "train.py"), "-m", "5"])
+    assert advice.format(repository) in unsent_files.note_on_imports(source)
+    assert bool(unsent_files.note_on_imports(source)) == bool(advice)
+
+
+RUN, TRAIN = ["orchestrator", "run"], ["python", "-m", "scripts.train"]
+FROM_ROOT = "`orchestrator run -- python -m scripts.train` in "
+
+
+@pytest.mark.parametrize(
+    ("words", "note"),
+    [
+        (
+            ["--config", "conf/a.yaml"],
+            f"conf/a.yaml: found in {{0}}, but only {{0}}/scripts is sent: .*{FROM_ROOT}{{0}}",
+        ),
+        (["--config=conf/a.yaml", "conf"], "conf/a.yaml, conf: found in {0}"),
+        (["--config", "near.py", "--name", "x" * 5000, "--out", "new.csv", "..", "/etc"], "$"),
+    ],
+)
+def test_arguments_that_name_unsent_files_are_noted(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], note: str
+) -> None:
+    for name in ("conf/a.yaml", "scripts/train.py"):
+        (repository / name).parent.mkdir(exist_ok=True)
+        (repository / name).touch()
+    monkeypatch.chdir(repository)
+    source = script.gather(["python", "scripts/train.py", *words])
+    assert re.match(note.format(repository), unsent_files.note_on_arguments(source))
+
+
+def noted_command(repository: Path, **files: str) -> list[str]:
+    """Return the words of the command to use instead of ``python scripts/train.py --config helpers.py``."""
+    for name, text in files.items():
+        (repository / "scripts" / f"{name}.py").write_text(text)
+    note = unsent_files.note_on_arguments(script.gather(["python", "scripts/train.py", "--config", "helpers.py"]))
+    return shlex.split(note.split("`")[1])
+
+
+def test_script_that_imports_a_module_needs_its_directory(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repository)
+    options = ["--env", "PYTHONPATH=scripts"]
+    assert noted_command(repository, train="import near") == [*RUN, *options, "--", *TRAIN]
+
+
+def test_launcher_is_named_if_only_an_imported_module_tells_it(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    words = noted_command(repository, train="import ddp_utils", ddp_utils="import torch.distributed")
+    assert words == [*RUN, "--env", "PYTHONPATH=scripts", "--launcher", "torchrun", "--", *TRAIN]
+    assert noted_command(repository, train="import ray") == [*RUN, "--", *TRAIN]
+
+
+def test_requirements_of_the_directory_of_a_script_are_named(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (repository / "scripts" / "requirements.txt").touch()
+    monkeypatch.chdir(repository)
+    words = noted_command(repository, train="import numpy")
+    assert words == [*RUN, "--requirements", "scripts/requirements.txt", "--", *TRAIN]
+
+
+def test_note_on_imports_names_the_options_too(repository: Path) -> None:
+    (repository / "scripts" / "requirements.txt").touch()
+    (repository / "scripts" / "near.py").write_text("import torch.distributed")
+    (repository / "scripts" / "train.py").write_text("import near, helpers")
+    note = unsent_files.note_on_imports(script.gather(["python", str(repository / "scripts" / "train.py")]))
+    options = "--env PYTHONPATH=scripts --launcher torchrun --requirements scripts/requirements.txt"
+    assert f"`orchestrator run {options} -- python -m scripts.train`" in note
+
+
+def test_program_that_is_no_module_is_told_where_to_copy_files(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (repository / "scripts" / "start.sh").touch()
+    monkeypatch.chdir(repository)
+    sh, elsewhere = ["bash", "scripts/start.sh", "helpers.py"], ["python", "../mine/__init__.py", "near.py"]
+    assert f"copy it to {repository}/scripts and" in unsent_files.note_on_arguments(script.gather(sh))
+    monkeypatch.chdir(repository / "scripts")
+    assert "copy it to " in unsent_files.note_on_arguments(script.gather(elsewhere))
+
+
+def test_arguments_are_not_noted_if_the_current_directory_is_sent(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(repository)
+    for argv in (["python", "helpers.py", ".hidden"], ["python", "-m", "scripts.near", ".hidden"]):
+        (repository / ".hidden").touch()
+        assert unsent_files.note_on_arguments(script.gather(argv)) == ""
+
+
+def test_modules_of_the_current_directory_are_sent(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (repository / "scripts" / "train.py").write_text("import mine")
+    monkeypatch.chdir(repository)
+    assert unsent_files.note_on_imports(script.gather(["python", "-m", "scripts.train"])) == ""
