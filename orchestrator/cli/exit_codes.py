@@ -3,6 +3,7 @@
 docs/reference/exit-codes.md lists all. Typer ends with 2 if a command does not have an option.
 """
 
+import errno
 import platform
 import re
 import sys
@@ -14,7 +15,8 @@ from rich.markup import escape
 
 from orchestrator import __version__, progress, state
 from orchestrator.cli import chosen_cluster, process_setup
-from orchestrator.errors import OrchestratorError, PreflightError, space_hint
+from orchestrator.errors import ConfigError, OrchestratorError, PreflightError, space_hint
+from orchestrator.schema.bounded_files import shown
 
 BUG, INTERRUPTED = 3, 130
 RERUN = {"equal": 0, "within tolerance": 10, "different": 11}  # by the verdict of the comparison
@@ -44,6 +46,9 @@ def _reported(error: Exception) -> int:
         remedy = space_hint(reason) or "free space there"
         print_error(reason, f"{remedy}; or set TMPDIR to a directory with free space")
         return PreflightError.exit_code
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        print_error(f"{shown(error.filename)}: {error.strerror}", "correct the argument or the key that has this path")
+        return ConfigError.exit_code
     print_error(f"a bug: {type(error).__name__}: {error}", _crash_report())
     return BUG
 

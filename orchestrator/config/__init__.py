@@ -7,7 +7,7 @@ from orchestrator.config.launch_section import Launch
 from orchestrator.config.loader import load, name_in, stored, usable
 from orchestrator.config.model import DEFAULT_NAME, PROVIDERS, Config, Framework
 from orchestrator.config.monitoring_section import Monitoring, Receiver
-from orchestrator.config.paths import expanded
+from orchestrator.config.paths import exists, expanded, is_file
 from orchestrator.config.provider_sections import LEAST_CPUS, LEAST_MEMORY, Host, Local
 from orchestrator.config.section import NAME, NAME_RULE
 from orchestrator.config.train_section import Train
@@ -29,8 +29,10 @@ __all__ = [
     "Receiver",
     "Train",
     "every_key",
+    "exists",
     "expanded",
     "explain",
+    "is_file",
     "is_section",
     "is_set",
     "load",

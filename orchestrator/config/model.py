@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from orchestrator.config.gpu_section import Gpu
 from orchestrator.config.launch_section import Launch
 from orchestrator.config.monitoring_section import Monitoring
+from orchestrator.config.paths import is_file
 from orchestrator.config.provider_sections import Gcp, Hosts, Local, OpenStack
 from orchestrator.config.section import MAX_NODES, MAX_SLOTS, NAME, NAME_RULE, Section
 from orchestrator.config.train_section import Train
@@ -69,7 +70,11 @@ class Config(Section):
     @classmethod
     def _absolute(cls, image: str | None) -> str | None:
         """Return the absolute path of a Dockerfile, and the name of an image as it is."""
-        return str(Path(image).expanduser().absolute()) if image and Path(image).expanduser().is_file() else image
+        try:
+            path = Path(image or "").expanduser()
+        except RuntimeError:
+            raise ValueError(f"{shown(image)}: no such user: write the whole path") from None
+        return str(path.absolute()) if is_file(path) else image
 
     @field_validator("name")
     @classmethod

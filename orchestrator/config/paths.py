@@ -1,5 +1,6 @@
-"""Expansion of paths in cluster.yaml and in flags."""
+"""Paths in cluster.yaml, in flags and in commands: expansion, and words that may be paths."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from orchestrator.errors import ConfigError
@@ -11,3 +12,17 @@ def expanded(key: str, path: Path) -> Path:
         return path.expanduser()
     except RuntimeError:
         raise ConfigError([f"{key}: {path}: no user {path.parts[0][1:]!r}"], "write the whole path") from None
+
+
+def is_file(word: Path) -> bool:
+    """Tell whether a file has this path; a word that is no path may be too long for one."""
+    with suppress(OSError):
+        return word.is_file()
+    return False
+
+
+def exists(word: Path) -> bool:
+    """Tell whether a file or directory has this path; a word that is no path may be too long for one."""
+    with suppress(OSError):
+        return word.exists()
+    return False

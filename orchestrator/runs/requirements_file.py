@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from orchestrator.config import expanded, is_file
 from orchestrator.errors import ConfigError
 from orchestrator.runs import sent_files
 from orchestrator.schema import bounded_files
@@ -76,11 +77,11 @@ class Reader:
     def _local(self, value: str, source: Path) -> str:
         """Return the line for a local package or archive, and note the files to send. Raises ConfigError."""
         match = PATH.fullmatch(value)
-        path, rest = (Path(match["path"]).expanduser(), match["rest"]) if match else (Path(value), "")
+        path, rest = (expanded(f"run: {source}", Path(match["path"])), match["rest"]) if match else (Path(value), "")
         for candidate in (base / path for base in (source.parent, Path.cwd())):
-            if candidate.is_file():
+            if is_file(candidate):
                 return self._send({candidate.name: candidate}, f"/{candidate.name}{rest}")
-            if any((candidate / name).is_file() for name in PROJECT):
+            if any(is_file(candidate / name) for name in PROJECT):
                 return self.package(candidate, rest)
         raise ConfigError([f"run: {source}: {value}: no Python package is there"], "a package has a pyproject.toml")
 

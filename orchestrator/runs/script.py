@@ -5,10 +5,10 @@ import re
 import shlex
 import shutil
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orchestrator.config import is_file
 from orchestrator.errors import ConfigError
 from orchestrator.runs import sent_files
 
@@ -91,14 +91,7 @@ def _program(word: str) -> str:
 def _names_file(argv: Sequence[str], position: int) -> bool:
     """Tell whether the word at ``position`` is a local file: the first, if it is no path, names a program if it can."""
     word = argv[position]
-    return _is_file(Path(word)) and (position > 0 or "/" in word or not shutil.which(word))
-
-
-def _is_file(path: Path) -> bool:
-    """Tell whether ``path`` is a file; code passed as an argument may be too long for a path."""
-    with suppress(OSError):
-        return path.is_file()
-    return False
+    return is_file(Path(word)) and (position > 0 or "/" in word or not shutil.which(word))
 
 
 @dataclass(frozen=True)

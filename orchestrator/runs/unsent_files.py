@@ -4,9 +4,9 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
+from orchestrator.config import exists
 from orchestrator.runs.launchers import script_imports
 from orchestrator.runs.script import Source
 
@@ -33,18 +33,11 @@ def note_on_arguments(source: Source) -> str:
     if sent == here or script is None:
         return ""
     values = [value for word in source.command[script + 1 :] for value in (word, word.partition("=")[2])]
-    unsent = [value for value in values if _exists(here / value) and not _exists(sent / value)]
+    unsent = [value for value in values if exists(here / value) and not exists(sent / value)]
     if not unsent:
         return ""
     found = f"{', '.join(dict.fromkeys(unsent))}: found in {here}, but only {sent} is sent: if the script reads it, "
     return found + (_from_here(source, here) or f"copy it to {sent} and name it relative to that directory")
-
-
-def _exists(path: Path) -> bool:
-    """Tell whether ``path`` exists; an argument may be too long for a path."""
-    with suppress(OSError):
-        return path.exists()
-    return False
 
 
 def _imported(source: Source) -> set[str]:

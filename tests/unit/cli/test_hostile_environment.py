@@ -168,3 +168,11 @@ def test_missing_ssh_client_is_reported_with_its_package(tmp_path: Path) -> None
     builders.deployed()
     finished = shell(f"PATH= exec {shlex.quote(str(COMMAND))} ssh", tmp_path)
     assert_refused(finished, "ssh is not on the PATH", "openssh-client")
+
+
+@pytest.mark.parametrize("command", [("study", "report"), ("study", "--resume")])
+def test_too_long_path_is_an_error_with_the_path(cli: Cli, command: tuple[str, ...]) -> None:
+    finished = cli(*command, "x" * 300)
+    assert finished.returncode == 2, finished.stderr
+    assert "error: 'xxx" in finished.stderr
+    assert "File name too long" in finished.stderr

@@ -63,6 +63,18 @@ def test_empty_name_is_refused_by_every_reader(tmp_path: Path, name: str, cli: C
     assert state.cluster_names() == ["default"]
 
 
+def test_image_below_an_unknown_home_is_refused(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "cluster.yaml").write_text("image: ~0\n")
+    finished = cli("plan")
+    assert finished.returncode == 2, finished.stderr
+    assert "image: '~0': no such user: write the whole path" in finished.stderr
+
+
+def test_name_of_an_image_may_be_too_long_for_a_path(tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text(f"image: {'x' * 300}\n")
+    assert config.load(tmp_path / "cluster.yaml", {}).image == "x" * 300
+
+
 @pytest.mark.parametrize("command", ["plan", "deploy", "status", "teardown", "runs", "logs", "stop", "check", "ssh"])
 def test_empty_cluster_option_is_not_the_default_cluster(command: str, cli: Cli) -> None:
     builders.deployed("default")

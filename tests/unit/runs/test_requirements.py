@@ -109,6 +109,8 @@ def test_line_that_is_no_path_is_not_sent(project: Path, line: str) -> None:
         (b"mine @ file:///tmp/mine\n", "is the URL of a file"),
         (b"\xff\xfe", "not UTF-8"),
         (b"numpy\0\n", "is not text"),
+        (b"./" + b"x" * 300, "no Python package is there"),
+        (b"~0/mine\n", "requirements.txt: ~0/mine: no user '0'"),
     ],
 )
 def test_unreadable_or_unsendable_line_is_refused(project: Path, text: bytes, problem: str) -> None:
