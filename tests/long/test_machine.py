@@ -31,6 +31,7 @@ def test_machine_is_configured_checked_and_restored(user: Cli) -> None:
     assert docker(*inside, "systemctl", "is-active", *UNITS) == ["active"] * len(UNITS)
     assert user.json("deploy", cluster=CLUSTER)["changed"] == {f"{CLUSTER}-head": 0}
     assert [rank["allreduce_sum"] for rank in user.json("check", cluster=CLUSTER)["ranks"]] == [1.0]
+    assert [node["up"] for node in user.json("top", "--once", cluster=CLUSTER)["nodes"]] == [True]
     unpacked = docker(*inside, "docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "orchestrator-unpacked")
     # Stands for the image that a machine builds if `orchestrator` runs on it.
     docker(*inside, "docker", "tag", *unpacked, "orchestrator-trainer:built")
