@@ -1,5 +1,6 @@
 """A node of the provider `local` that Terraform creates for a test, with a sudo user and without Ansible."""
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,8 @@ from orchestrator.state import Record
 from tests.contract.conftest import ProgramResult, Root
 from tests.contract.test_terraform_local import VARIABLES
 
-CLUSTER, NODE = "escapes", "escapes-head"
+CLUSTER = f"escapes-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"  # tests of one worker run one after the other
+NODE = f"{CLUSTER}-head"
 WAIT_SECONDS = 60
 APPLY = ("apply", "-input=false", "-no-color", "-auto-approve")
 DESTROY = ("destroy", "-input=false", "-no-color", "-auto-approve")

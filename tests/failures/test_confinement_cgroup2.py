@@ -8,7 +8,7 @@ from orchestrator.docker import context
 from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
 from tests.contract.conftest import Root, root
-from tests.contract.local_node import running_node
+from tests.contract.local_node import CLUSTER, running_node
 from tests.contract.test_confinement import try_from_shell_and_unit
 from tests.failures.engine import isolated_engine, short_directory
 from tests.failures.test_engine import root_and_image
@@ -25,5 +25,5 @@ def test_no_escape_works_with_cgroup_version_2(root: Callable[[str], Root], tmp_
         assert Engine().cgroup_version == 2
         # Docker refuses limits without controllers: create the node only.
         with running_node(root("local"), tmp_path / "key", engine.inside, ["terraform_data.node"]) as shell:
-            assert "0::/orchestrator/escapes/" in shell("cat", "/proc/1/cgroup").text
+            assert f"0::/orchestrator/{CLUSTER}/" in shell("cat", "/proc/1/cgroup").text
             try_from_shell_and_unit(shell)
