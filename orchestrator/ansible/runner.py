@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from orchestrator import packaged_files, state
-from orchestrator.ansible import environment, ssh_connections
+from orchestrator.ansible import environment, shared_ssh_connections
 from orchestrator.errors import LAST_LINES, CommandFailed, NodesFailed, command
 from orchestrator.lazy_imports import LazyModule
 from orchestrator.process import interrupts
@@ -68,7 +68,7 @@ def _run(
 ) -> Recap:
     state.replace(state_dir.ansible / "inventory.json", json.dumps(inventory, indent=2) + "\n")
     watch = _Watch(on_task)
-    with ssh_connections.shared(state_dir) as sockets:
+    with shared_ssh_connections.shared(state_dir) as sockets:
         settings = environment.settings(state_dir, sockets, _jumps(inventory))
         result = _play(state_dir, playbook, settings, watch)
     log = state_dir.log("ansible")

@@ -6,9 +6,9 @@ from orchestrator import progress
 from orchestrator.cli import output
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.health import Health
 from orchestrator.lifecycle import prices
 from orchestrator.lifecycle.prices import Item
+from orchestrator.node_health import Health
 from orchestrator.terraform import Change
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import health as health_checks
+from orchestrator import node_health as health_checks
 from orchestrator import progress, providers
 from orchestrator.cli import chosen_cluster, cluster_tables, grafana_password_options, options, output, result_tables
 from orchestrator.cli.options import ConfigFile, Json, Name, key

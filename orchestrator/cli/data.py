@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import chosen_cluster, follow, launch_options, options, result_tables
+from orchestrator.cli import chosen_cluster, follow_run, launch_options, options, result_tables
 from orchestrator.cli.launch_options import Controller, CycleTime, Detach, Interface, Np
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.runs.jobs import shards
@@ -13,8 +13,8 @@ from orchestrator.schema import Prepared, Staged
 
 Dataset = Annotated[str | None, completed(HELP["train.dataset"], lambda: list(shards.DATASETS))]
 Data = Annotated[Path | None, key("train.data")]
-PREPARED = follow.show_file("prepared.json", Prepared, result_tables.prepared)
-STAGED = follow.show_file("staged.json", Staged, result_tables.staged)
+PREPARED = follow_run.show_file("prepared.json", Prepared, result_tables.prepared)
+STAGED = follow_run.show_file("staged.json", Staged, result_tables.staged)
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +45,7 @@ def prepare(
     config = chosen_cluster.load_config(config_file, name, options.settings(locals()))
     state_dir, cluster, digest = launch_options.deployed_for_trainer(config)
     run = shards.prepare(state_dir, cluster, digest, config, skip_unreadable)
-    follow.follow(state_dir, cluster, run, json, PREPARED, detach)
+    follow_run.follow(state_dir, cluster, run, json, PREPARED, detach)
 
 
 def stage(
@@ -63,4 +63,4 @@ def stage(
     config = chosen_cluster.load_config(config_file, name, options.settings(locals()))
     state_dir, cluster, digest = launch_options.deployed_for_trainer(config)
     run = shards.stage(state_dir, cluster, digest, config)
-    follow.follow(state_dir, cluster, run, json, STAGED, detach)
+    follow_run.follow(state_dir, cluster, run, json, STAGED, detach)

@@ -14,9 +14,9 @@ from orchestrator.cli.runs import RunName
 from orchestrator.cluster import Cluster
 from orchestrator.config.section import seconds
 from orchestrator.errors import ConfigError, StateError, command
-from orchestrator.monitoring import connection, current_state, grafana_password, series, summary
+from orchestrator.monitoring import connection, current_state, grafana_password, run_series, series_summary
 from orchestrator.monitoring.prometheus import Series
-from orchestrator.plot import timeline
+from orchestrator.plot import timeline_plot
 from orchestrator.runs import store
 from orchestrator.runs.run_record import Run
 from orchestrator.schema.bounded_files import shown
@@ -148,9 +148,9 @@ def metrics(
     if csv:
         progress.note(f"wrote {_written(samples, csv)} files to {csv}")
     if plot_file:
-        timeline.draw(samples, chosen.id, plot_file)
+        timeline_plot.draw(samples, chosen.id, plot_file)
         progress.note(f"wrote {plot_file}")
-    training = summary.by_run(samples).get(chosen.id)
+    training = series_summary.by_run(samples).get(chosen.id)
     if training is None:
         raise StateError(
             f"run {chosen.id} has no training series", f"{command('results', state_dir.name)} shows its results"
@@ -160,20 +160,20 @@ def metrics(
 
 def _written(samples: list[Series], csv: Path) -> int:
     try:
-        return series.write(samples, csv)
+        return run_series.write(samples, csv)
     except OSError as error:
         raise ConfigError([f"--csv: {csv}: {error.strerror}"], "name a directory") from error
 
 
 def _series(state_dir: StateDir, run: Run) -> list[Series]:
     """Read the saved series of a run, else fetch them from Prometheus."""
-    saved = series.directory(state_dir, run)
+    saved = run_series.directory(state_dir, run)
     if saved.is_dir():
-        return series.read(saved)
+        return run_series.read(saved)
     record = state.read(state_dir)
     if record is None or record.cluster is None:
         hint = "a teardown keeps them if the cluster has monitoring, unless --discard-metrics is given"
         raise StateError(f"no series of run {run.id} were kept, and its cluster is gone", hint)
     status = store.status(state_dir, run)
     with connection.connect(state_dir, record, record.cluster) as (prometheus, _):
-        return series.fetch(prometheus, run, status.ended if status else None)
+        return run_series.fetch(prometheus, run, status.ended if status else None)

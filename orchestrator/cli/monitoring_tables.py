@@ -8,7 +8,7 @@ from rich.text import Text
 from orchestrator.cli import output
 from orchestrator.cli.output import NOTHING, shown
 from orchestrator.monitoring.current_state import Gpu, Node, RunningRun, Top
-from orchestrator.monitoring.summary import PARTS, Summary, shares
+from orchestrator.monitoring.series_summary import PARTS, Summary, shares
 
 
 def tables(cluster: str, now: Top) -> RenderableType:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from orchestrator import recipes, state
-from orchestrator.cli import follow
+from orchestrator.cli import follow_run
 from orchestrator.cli.launch_options import deployed_for_trainer
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config, Train
@@ -66,7 +66,7 @@ def make_profile(config: Config, overrides: Overrides) -> None:
     state_dir, cluster, digest = deployed_for_trainer(short)
     _require_same_threads(with_nodes(config, overrides), overrides, cluster)
     run = jobs.train(state_dir, cluster, digest, short)
-    follow.follow(state_dir, cluster, run, False, show=lambda *_: None, quiet=True)
+    follow_run.follow(state_dir, cluster, run, False, show=lambda *_: None, quiet=True)
 
 
 def _require_same_threads(config: Config, overrides: Overrides, cluster: Cluster) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator import process, progress, state
-from orchestrator.cli import chosen_cluster, exit_codes, follow, launch_options, options, output
+from orchestrator.cli import chosen_cluster, exit_codes, follow_run, launch_options, options, output
 from orchestrator.cli.options import ConfigFile, Json, Name, key
 from orchestrator.cli.runs import RunName
 from orchestrator.cluster import Cluster
@@ -125,7 +125,7 @@ def _confirm(old: Exported, yes: bool) -> None:
 def _finish(state_dir: StateDir, cluster: Cluster, run: Run, old: Exported) -> None:
     """Follow a run to its end. One that fails as the one before did is compared, too."""
     try:
-        follow.follow(state_dir, cluster, run, json=False, show=lambda *_: None, quiet=True)
+        follow_run.follow(state_dir, cluster, run, json=False, show=lambda *_: None, quiet=True)
     except RunFailed:
         if old.config or not store.is_collected(state_dir, run):
             raise

@@ -8,10 +8,10 @@ import typer
 
 from orchestrator import plot, progress, state
 from orchestrator.cli import chosen_cluster, output, result_tables
-from orchestrator.cli.follow import follow_log, require_finished
+from orchestrator.cli.follow_run import follow_log, require_finished
 from orchestrator.cli.options import ConfigFile, Json, Name, completed
 from orchestrator.errors import ConfigError, StateError, command
-from orchestrator.plot import epochs
+from orchestrator.plot import epoch_plot
 from orchestrator.runs import collected_files, control, store
 from orchestrator.runs.control import RunState
 from orchestrator.runs.run_record import Run
@@ -121,7 +121,7 @@ def results(
     """Show the results of a run: its configuration and every epoch, or the path of a script's files."""
     top1 = _top1(until)
     if plot_file:
-        plot.require(plot_file, epochs.FORMATS)
+        plot.require(plot_file, epoch_plot.FORMATS)
     state_dir = chosen_cluster.state_dir(config_file, name)
     chosen = store.get(state_dir, run)
     record = state.read(state_dir)
@@ -132,7 +132,7 @@ def results(
         shown = command(f"logs {chosen.id}", state_dir.name)
         raise StateError(f"run {chosen.id} left no files that could be fetched", f"{shown} shows its log")
     if plot_file:
-        epochs.draw(_trained(directory, chosen.id), plot_file, top1)
+        epoch_plot.draw(_trained(directory, chosen.id), plot_file, top1)
         progress.note(f"wrote {plot_file}")
     [run_state] = control.overview(state_dir, record.cluster if record else None, [chosen])
     result_tables.run(run_state, directory, json, top1)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from orchestrator import progress
-from orchestrator.cli import chosen_cluster, follow, launch_options, options, result_tables
+from orchestrator.cli import chosen_cluster, follow_run, launch_options, options, result_tables
 from orchestrator.cli.launch_options import (
     Autotune,
     Controller,
@@ -76,4 +76,4 @@ def run_script(
     for left_out, reason in source.left_out.items():
         progress.note(f"not sent: {left_out}: {reason}")
     run = scripts.start(state_dir, cluster, digest, config, source, environment, packages)
-    follow.follow(state_dir, cluster, run, json, detach=detach)
+    follow_run.follow(state_dir, cluster, run, json, detach=detach)

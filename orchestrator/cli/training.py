@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator import recipes
-from orchestrator.cli import chosen_cluster, follow, launch_options, options, result_tables
+from orchestrator.cli import chosen_cluster, follow_run, launch_options, options, result_tables
 from orchestrator.cli.launch_options import Autotune, Controller, CycleTime, Detach, Env, EnvFile, Fusion, Interface, Np
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cluster import Cluster
@@ -49,8 +49,8 @@ def check(
     """Check the health of every node, then the result and the speed of an allreduce over all ranks."""
     config = chosen_cluster.load_config(config_file, name, options.settings(locals()))
     state_dir, cluster, digest = launch_options.deployed(config)
-    shown = follow.show_file(runs_check.MEASURED, CheckResult, result_tables.check)
-    follow.follow(
+    shown = follow_run.show_file(runs_check.MEASURED, CheckResult, result_tables.check)
+    follow_run.follow(
         state_dir, cluster, runs_check.start(state_dir, cluster, digest, config.launch), json, shown, quiet=True
     )
 
@@ -101,13 +101,13 @@ def train(
     environment = user_variables.read(env or [], env_file or [])
     if resume:
         state_dir, cluster, run = _resume(resume, config_file, name, flags, environment)
-        return follow.follow(state_dir, cluster, run, json, detach=detach)
+        return follow_run.follow(state_dir, cluster, run, json, detach=detach)
     config = chosen_cluster.load_config(config_file, name, flags)
     recipes.require(config.train)
     engines.require(config.train)
     state_dir, cluster, digest = launch_options.deployed_for_trainer(config)
     run = jobs.train(state_dir, cluster, digest, config, environment=environment)
-    follow.follow(state_dir, cluster, run, json, detach=detach)
+    follow_run.follow(state_dir, cluster, run, json, detach=detach)
 
 
 def _resume(

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from orchestrator import progress
-from orchestrator.docker import base_image, build_output, context, disk_space, images
+from orchestrator.docker import base_image, build_progress_and_errors, context, disk_space, images
 from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
 from orchestrator.errors import PreflightError
@@ -54,7 +54,7 @@ def ensure(engine: Engine, target: str, variant: Variant, log: Path) -> str:
         )
         with progress.step(f"Building image {name} (once; about {minutes} minutes on 2 cores)") as step:
             messages = images.build(engine, archive, name, target, arguments, dockerfile)
-            build_output.follow(engine, log, step, messages)
+            build_progress_and_errors.follow(engine, log, step, messages)
     return name
 
 
@@ -76,5 +76,5 @@ def _ensure_user_image(engine: Engine, variant: Variant, log: Path) -> str:
         progress.step(f"Building image {name} of {variant.dockerfile}") as step,
     ):
         messages = images.build(engine, archive, name, None, arguments, variant.dockerfile.name)
-        build_output.follow(engine, log, step, messages)
+        build_progress_and_errors.follow(engine, log, step, messages)
     return name

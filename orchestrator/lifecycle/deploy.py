@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator import __version__, health, lock, progress, providers, state, terraform
+from orchestrator import __version__, cluster_lock, node_health, progress, providers, state, terraform
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import NodesFailed, OrchestratorError, command
@@ -41,7 +41,7 @@ def deploy(config: Config) -> Deployment:
         pairing = plan.preflight(config)
     state_dir, provider = state.for_cluster(config.name), providers.get(config.provider)
     _print_costs(config, provider)
-    with lock.held(state_dir), grafana_password.provision_password(state_dir, config):
+    with cluster_lock.held(state_dir), grafana_password.provision_password(state_dir, config):
         record = _draft(state_dir, config, provider, pairing)
         before = state.read(state_dir) or record
         unmanaged = provider.unmanaged(state_dir, before)
@@ -90,7 +90,7 @@ def _spare_runs(state_dir: StateDir, before: Record, record: Record) -> None:
     if _unchanged(state_dir, before, record.variables) and _keeps_trainer(state_dir, cluster, record):
         return
     with suppress(NodesFailed), control.head_session(state_dir, cluster) as head:
-        health.require_free(control.active(head), cluster)
+        node_health.require_free(control.active(head), cluster)
 
 
 def _unchanged(state_dir: StateDir, record: Record, variables: Mapping[str, Any]) -> bool:

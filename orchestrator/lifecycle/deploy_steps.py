@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from orchestrator import health, progress, providers, state
+from orchestrator import node_health, progress, providers, state
 from orchestrator.ansible import runner
 from orchestrator.ansible.inventory import inventory
 from orchestrator.cluster import Cluster
 from orchestrator.config import stored
 from orchestrator.errors import NodesFailed
-from orchestrator.lifecycle import host_vars, unchanged_nodes
-from orchestrator.monitoring import alertmanager
+from orchestrator.lifecycle import host_vars, skip_unchanged_nodes
+from orchestrator.monitoring import alertmanager_config
 from orchestrator.ssh import pinned_host_keys
 from orchestrator.state import Record, StateDir
 
@@ -69,12 +69,12 @@ class NodeSteps:
         self.record = self.record.model_copy(update={"host_keys": pinned})
 
     def configure(self, cluster: Cluster) -> None:
-        alertmanager.save(self.state_dir, stored(self.record.config))
+        alertmanager_config.save(self.state_dir, stored(self.record.config))
         values = host_vars.for_ansible(self.state_dir, self.record, cluster)
         hosts = inventory(cluster, self.state_dir.key, self.state_dir.known_hosts, self.record.host_keys, values)
-        mark = unchanged_nodes.fingerprint(hosts)
+        mark = skip_unchanged_nodes.fingerprint(hosts)
         with progress.step("Configuring nodes") as step:
-            if mark == self.record.fingerprint and unchanged_nodes.are_nodes_unchanged(self.state_dir, cluster):
+            if mark == self.record.fingerprint and skip_unchanged_nodes.are_nodes_unchanged(self.state_dir, cluster):
                 self.changed = dict.fromkeys(cluster.nodes, 0)
                 return
             self._note_configured("")
@@ -91,4 +91,4 @@ class NodeSteps:
     def check_health(self, cluster: Cluster) -> None:
         with progress.step("Checking health"):
             digest = providers.of(self.record).trainer_digest(self.record)
-            health.require_healthy(health.health(self.state_dir, cluster, digest), cluster)
+            node_health.require_healthy(node_health.health(self.state_dir, cluster, digest), cluster)

@@ -9,7 +9,7 @@ from typing import Any
 from orchestrator import progress, providers, terraform
 from orchestrator.cluster import Cluster
 from orchestrator.errors import NodesFailed, OrchestratorError, StateError, command
-from orchestrator.monitoring import connection, series
+from orchestrator.monitoring import connection, run_series
 from orchestrator.monitoring.prometheus import Prometheus
 from orchestrator.progress import log_errors
 from orchestrator.runs import collected_files, control, store
@@ -181,7 +181,7 @@ def save_series(state_dir: StateDir, record: Record) -> None:
     """
     with log_errors("metrics of runs could not be saved"):
         runs = [run for run in reversed(store.list_runs(state_dir)) if run.kind != SCRIPT]
-        pending = [run for run in runs if not series.directory(state_dir, run).exists()]
+        pending = [run for run in runs if not run_series.directory(state_dir, run).exists()]
         if not (pending and record.cluster and connection.is_enabled(record)):
             return
         with (
@@ -189,7 +189,7 @@ def save_series(state_dir: StateDir, record: Record) -> None:
             progress.step("Saving metrics of runs") as step,
             connection.connect(state_dir, record, record.cluster, ANSWER_SECONDS, SERIES_SECONDS) as (prometheus, _),
         ):
-            has = series.list_runs(prometheus)
+            has = run_series.list_runs(prometheus)
             _save_each(state_dir, prometheus, [run for run in pending if run.id in has], step.detail)
 
 
@@ -206,7 +206,7 @@ def _save_each(state_dir: StateDir, prometheus: Prometheus, runs: Sequence[Run],
         prometheus.until = min(until, time.monotonic() + RUN_SERIES_SECONDS)
         with log_errors(_not_saved([run])):
             status = store.status(state_dir, run)
-            series.save(state_dir, prometheus, run, status.ended if status else None)
+            run_series.save(state_dir, prometheus, run, status.ended if status else None)
 
 
 def _not_saved(runs: Sequence[Run]) -> str:

@@ -2,8 +2,8 @@
 
 from contextlib import suppress
 
-from orchestrator import lock, progress, providers, state
-from orchestrator.ansible import ssh_connections
+from orchestrator import cluster_lock, progress, providers, state
+from orchestrator.ansible import shared_ssh_connections
 from orchestrator.config import Config
 from orchestrator.errors import OrchestratorError, command
 from orchestrator.lifecycle import fetch_before_removal
@@ -31,7 +31,7 @@ def teardown(name: str, config: Config | None = None, keep_metrics: bool = True,
     if state.read(state_dir) is None:
         _mention_orphans(config or Config(name=name))
         return Receipt(name, [], [])
-    with lock.held(state_dir):
+    with cluster_lock.held(state_dir):
         record = state.read(state_dir)
         if record is None:
             return Receipt(name, [], [])
@@ -45,7 +45,7 @@ def teardown(name: str, config: Config | None = None, keep_metrics: bool = True,
             provider.destroy(state_dir, record, step.detail)
         remaining = provider.list_resources(record)
         if not remaining:
-            ssh_connections.forget(state_dir)
+            shared_ssh_connections.forget(state_dir)
             state.forget(state_dir)
     return Receipt(name, before, remaining)
 
@@ -81,7 +81,7 @@ def orphans(config: Config) -> list[Resource]:
 def remove_orphans(config: Config, resources: list[Resource]) -> Receipt:
     """Remove those of ``resources`` that still exist and are still orphans, and nothing else."""
     shown = {resource.key for resource in resources}
-    with lock.held(state.for_cluster(config.name)):
+    with cluster_lock.held(state.for_cluster(config.name)):
         providers.get(config.provider).remove(config, [r for r in orphans(config) if r.key in shown])
         remaining = {resource.key for resource in orphans(config)}
     return Receipt(config.name, resources, [resource for resource in resources if resource.key in remaining])

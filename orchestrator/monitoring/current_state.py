@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from orchestrator.monitoring import summary
+from orchestrator.monitoring import series_summary
 from orchestrator.monitoring.prometheus import Prometheus, Series, is_usable
-from orchestrator.monitoring.summary import PARTS, PREFIX, Summary
+from orchestrator.monitoring.series_summary import PARTS, PREFIX, Summary
 
 MEBIBYTE = 1 << 20
 NODES = r'{__name__=~"up|node:node_.+|DCGM_FI_DEV_(GPU_UTIL|FB_USED|FB_FREE|POWER_USAGE|GPU_TEMP)"}'
@@ -98,8 +98,10 @@ def query_top(prometheus: Prometheus, nodes: Sequence[str]) -> Top:
     now = prometheus.now()
     of_nodes, of_runs = prometheus.query(NODES), prometheus.query(RUNS)
     training = prometheus.query(TRAINING % RUNNING)
-    recent = [run for run in summary.by_run(training).values() if run.progress is not None]  # not only its last scores
-    runs = recent or list(summary.by_run(prometheus.query(TRAINING % RECENT)).values())[-1:]
+    recent = [
+        run for run in series_summary.by_run(training).values() if run.progress is not None
+    ]  # not only its last scores
+    runs = recent or list(series_summary.by_run(prometheus.query(TRAINING % RECENT)).values())[-1:]
     going = {metric.labels["run"] for metric in prometheus.query(GOING) if "run" in metric.labels}
     return Top(
         now,

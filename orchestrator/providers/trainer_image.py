@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from orchestrator import lock, progress, state
+from orchestrator import cluster_lock, progress, state
 from orchestrator.cluster import SHARED
 from orchestrator.config import stored
 from orchestrator.docker import build, context, image_archive
@@ -27,7 +27,7 @@ def prepare(record: Record, state_dir: StateDir) -> None:
     path = _archive(record)
     if path.exists():
         return
-    with lock.waited(path.with_name("lock"), "packs the trainer's image", WAIT_SECONDS, "XDG_CACHE_HOME"):
+    with cluster_lock.waited(path.with_name("lock"), "packs the trainer's image", WAIT_SECONDS, "XDG_CACHE_HOME"):
         if not path.exists():
             _pack(record, state_dir, path)
 

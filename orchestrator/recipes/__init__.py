@@ -5,8 +5,8 @@ import math
 from orchestrator.config import Train
 from orchestrator.errors import ConfigError
 from orchestrator.recipes import gradient_exchange
-from orchestrator.recipes.builtin import DIRECTORY, card, datasets, models, samples
-from orchestrator.recipes.select import recipe, require, require_classes
+from orchestrator.recipes.builtin_recipes import DIRECTORY, card, datasets, models, samples
+from orchestrator.recipes.select_recipe import recipe, require, require_classes
 from orchestrator.schema import SMALL_IMAGE, TrainConfig
 
 __all__ = ["DIRECTORY", "card", "datasets", "models", "recipe", "require", "require_classes", "samples"]

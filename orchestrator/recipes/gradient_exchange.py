@@ -5,7 +5,7 @@ from typing import Any
 
 from orchestrator.config import Launch, Train
 from orchestrator.errors import ConfigError
-from orchestrator.recipes.select import recipe
+from orchestrator.recipes.select_recipe import recipe
 from orchestrator.schema import TrainConfig
 
 KEYS = ("backward_passes_per_step", "compression", "gradient_predivide_factor", "adasum")
@@ -16,7 +16,7 @@ def settings(train: Train) -> dict[str, Any]:
     """Return the KEYS of TrainConfig from flags, else from recipes, else their defaults.
 
     Raises:
-        ConfigError: As :func:`orchestrator.recipes.select.recipe` does.
+        ConfigError: As :func:`orchestrator.recipes.select_recipe.recipe` does.
     """
     options = {key: value for key in KEYS if (value := getattr(train, key)) is not None}
     older = {"compression": "fp16"} if train.fp16_allreduce else {}

@@ -10,7 +10,7 @@ from pathlib import Path
 from orchestrator import progress
 from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError, OrchestratorError, StateError, command
-from orchestrator.monitoring import connection, series
+from orchestrator.monitoring import connection, run_series
 from orchestrator.reproduction import citation, exported_run, redaction, run_archive
 from orchestrator.runs import check, checksums, control, datasets, source_archive, store
 from orchestrator.runs.resumed_run_config import WITHOUT_CHECKPOINTS
@@ -70,7 +70,7 @@ def gather(state_dir: StateDir, record: Record | None, run: Run, authors: Sequen
 
 def fetch_series(state_dir: StateDir, record: Record, cluster: Cluster, run: Run) -> None:
     """Fetch the series of a training run from Prometheus, if it has them and they are not here; an error is a note."""
-    if series.directory(state_dir, run).exists() or not connection.is_enabled(record) or run.kind == SCRIPT:
+    if run_series.directory(state_dir, run).exists() or not connection.is_enabled(record) or run.kind == SCRIPT:
         return
     with (
         progress.log_errors(f"series of {run.id} could not be fetched"),
@@ -78,7 +78,7 @@ def fetch_series(state_dir: StateDir, record: Record, cluster: Cluster, run: Run
         connection.connect(state_dir, record, cluster, ANSWER_SECONDS) as (prometheus, _),
     ):
         status = store.status(state_dir, run)
-        series.save(state_dir, prometheus, run, status.ended if status else None)
+        run_series.save(state_dir, prometheus, run, status.ended if status else None)
 
 
 def _fetched(directory: Path) -> list[tuple[str, Path]]:

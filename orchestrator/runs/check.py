@@ -1,6 +1,6 @@
 """Cluster check: start every rank, verify an allreduce, and time messages and a step."""
 
-from orchestrator import lock
+from orchestrator import cluster_lock
 from orchestrator.cluster import PYTHON, Cluster, require_a_gpu_each
 from orchestrator.config import Launch
 from orchestrator.runs import control
@@ -31,6 +31,6 @@ def start(state_dir: StateDir, cluster: Cluster, digest: str, options: Launch, m
     require_a_gpu_each(cluster)
     run = control.plan(cluster, options, KIND, control.check_nodes(state_dir, cluster, digest, options))
     run = run.model_copy(update={"command": [PYTHON, "-m", "orchestrator.trainer.check", str(most_work)]})
-    with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
+    with cluster_lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         control.start(state_dir, cluster, head, run, {}, {})
     return run

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from orchestrator import lock, progress
+from orchestrator import cluster_lock, progress
 from orchestrator.cluster import Cluster
 from orchestrator.errors import command
 from orchestrator.runs import control, fetch_limits, user_variables
@@ -109,7 +109,7 @@ def collect_missing(state_dir: StateDir, cluster: Cluster, run: Run) -> None:
 @contextmanager
 def _fetching(target: Path, seconds: float) -> Iterator[Path]:
     """Create a temporary directory for files on their way to ``target``, and lock ``target`` against other commands."""
-    with lock.waited(target / ".lock", "fetches this run", seconds):
+    with cluster_lock.waited(target / ".lock", "fetches this run", seconds):
         _recover(target)
         try:
             with TemporaryDirectory(dir=target, prefix=COLLECTING) as temporary:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator import lock, ssh
+from orchestrator import cluster_lock, ssh
 from orchestrator.cluster import PYTHON, SHARED
 from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.runs import control, store
@@ -14,7 +14,7 @@ from orchestrator.ssh import Session
 from orchestrator.state import StateDir
 
 DIRECTORY = f"{SHARED}/packages"
-PROGRAM = "orchestrator.trainer.packages.manage"
+PROGRAM = "orchestrator.trainer.packages.list_and_remove"
 
 
 def is_complete(head: Session, overlay: str) -> bool:
@@ -53,7 +53,7 @@ def remove(state_dir: StateDir, head: Session, name: str | None) -> list[Overlay
         ConfigError: There is no such overlay.
         StateError: A run in progress uses it, or packages are being installed.
     """
-    with lock.starting(state_dir):
+    with cluster_lock.starting(state_dir):
         overlays = list_overlays(head)
         chosen = [overlay for overlay in overlays if name is None or overlay.hash.startswith(name)]
         if name is not None and len(chosen) != 1:

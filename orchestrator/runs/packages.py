@@ -8,7 +8,7 @@ import contextlib
 import secrets
 from collections.abc import Sequence
 
-from orchestrator import lock, progress, ssh
+from orchestrator import cluster_lock, progress, ssh
 from orchestrator.cluster import PYTHON, Cluster
 from orchestrator.config import Launch
 from orchestrator.docker import context
@@ -57,7 +57,11 @@ def provide(state_dir: StateDir, cluster: Cluster, digest: str, options: Launch,
             return f"{DIRECTORY}/{name}"
     control.check_nodes(state_dir, cluster, digest, options)
     title = f"Installing packages of {requirements.source}"
-    with lock.starting(state_dir), control.head_session(state_dir, cluster) as head, progress.step(title) as step:
+    with (
+        cluster_lock.starting(state_dir),
+        control.head_session(state_dir, cluster) as head,
+        progress.step(title) as step,
+    ):
         overlay = _sent_and_installed(head, (name, requirements.base(digest)), requirements, step)
     progress.note(f"installed in {DIRECTORY}/{name}: {_listing(overlay)}")
     return f"{DIRECTORY}/{name}"

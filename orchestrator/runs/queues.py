@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from orchestrator import lock, providers, state
+from orchestrator import cluster_lock, providers, state
 from orchestrator.cluster import PYTHON, Cluster, ranks_by_host
 from orchestrator.config import Launch
 from orchestrator.runs import control, run_record, store
@@ -18,7 +18,7 @@ FILE = "queue.json"
 def plan(cluster: Cluster) -> Run:
     """Describe a queue, whose id its runs need."""
     queue = control.plan(cluster, Launch(np=1), run_record.QUEUE, NodeResources("", 0))
-    program = [PYTHON, "-m", "orchestrator.trainer.supervision.run_queue", queue.directory]
+    program = [PYTHON, "-m", "orchestrator.trainer.supervision.start_queued_runs", queue.directory]
     return queue.model_copy(update={"command": program})
 
 
@@ -47,7 +47,7 @@ def start(state_dir: StateDir, cluster: Cluster, queue: Run, runs: Sequence[Run]
         for run in runs
     ]
     queue = queue.model_copy(update={"started": time.time()})  # after its runs
-    with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
+    with cluster_lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         for run in runs:
             store.save(state_dir, run)
         control.start(state_dir, cluster, head, queue, {}, {FILE: Queue(runs=queued).model_dump_json(indent=2) + "\n"})

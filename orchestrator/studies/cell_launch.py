@@ -17,7 +17,7 @@ from orchestrator.state import Record, StateDir
 from orchestrator.studies import settings
 from orchestrator.studies.journal import Journal, Started
 from orchestrator.studies.launch_schedule import Planned
-from orchestrator.studies.measurement import measured, of_turn
+from orchestrator.studies.measure_launch import measured, of_turn
 from orchestrator.studies.study_definition import Study
 
 Deployed = Callable[[Config], tuple[StateDir, Cluster, str]]

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from orchestrator import recipes
 from orchestrator.config import Config, Launch, Train, explain
 from orchestrator.errors import ConfigError
-from orchestrator.recipes.select import ANY_SHAPE
+from orchestrator.recipes.select_recipe import ANY_SHAPE
 from orchestrator.runs import engines
 from orchestrator.schema.studies import Cell
 from orchestrator.studies.study_definition import TRAIN_OPTIONS, Study

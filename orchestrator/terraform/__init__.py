@@ -15,8 +15,8 @@ from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed
 from orchestrator.state import StateDir
 from orchestrator.terraform import command, sources, state_file
+from orchestrator.terraform.apply_output import Errors, NodesNotCreated
 from orchestrator.terraform.command import check_version, program
-from orchestrator.terraform.output import Errors, NodesNotCreated
 from orchestrator.terraform.sources import has_root, is_current
 from orchestrator.terraform.state_file import State
 

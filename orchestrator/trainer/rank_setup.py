@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer import gpu_of_rank
-from orchestrator.trainer.autotune import compression, convolutions, cycle_time
-from orchestrator.trainer.autotune import precision as autotune_precision
+from orchestrator.trainer.autotune import choose_compression, choose_convolutions, choose_cycle_time
+from orchestrator.trainer.autotune import choose_precision as autotune_precision
 from orchestrator.trainer.comm import allreduce, compressed
 from orchestrator.trainer.data import batches, local_copy
 from orchestrator.trainer.models import registry
@@ -126,7 +126,7 @@ def prepare(config: TrainConfig, directory: Path) -> TrainConfig:
     gpu_of_rank.choose_for_tensorflow(hvd.local_rank())
     tf.config.experimental.enable_op_determinism()
     precision = autotune_precision.choose(config.precision, config.threads)
-    cycle_time.tune(directory, config.threads)  # after the benchmark of the precision, which would disturb it
+    choose_cycle_time.tune(directory, config.threads)  # after the benchmark of the precision, which would disturb it
     if precision != "float32":
         keras.mixed_precision.set_dtype_policy(f"mixed_{precision}")
     return config.model_copy(update={"precision": precision})
@@ -147,9 +147,9 @@ def build(config: TrainConfig, directory: Path) -> Trainer:
     model = registry.build(config.model, config.image_size, config.channels, config.classes, config.seed)
     if config.xla:
         registry.prepare_for_xla(model)
-    choices = convolutions.choose(config, model, batch // passes)
+    choices = choose_convolutions.choose(config, model, batch // passes)
     gradients = sum(4 * math.prod(variable.shape) for variable in model.trainable_variables)
-    chosen = compression.choose(config, directory, gradients)
+    chosen = choose_compression.choose(config, directory, gradients)
     config = config.model_copy(update={"convolutions": choices, "compression": chosen})
     optimizer = optimizers.build(config)
     optimizer.build(model.trainable_variables)

@@ -29,8 +29,8 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
 
-    def __init__(self, answers: Answers, *rest: Any) -> None:
-        self.answers = answers
+    def __init__(self, answers: Answers, removed: list[str], *rest: Any) -> None:
+        self.answers, self.removed = answers, removed
         super().__init__(*rest)
 
     def do_GET(self) -> None:
@@ -43,6 +43,10 @@ class Handler(BaseHTTPRequestHandler):
             self.rfile.readline()
         else:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self._answer()
+
+    def do_DELETE(self) -> None:
+        self.removed.append(self.path.partition("?")[0].rpartition("/")[2])
         self._answer()
 
     def _answer(self) -> None:
@@ -80,9 +84,10 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def listening(answers: Answers) -> Iterator[str]:
-    """Yield the DOCKER_HOST of an engine that gives ``answers`` and the default ones."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, {**USUAL, **answers}))
+def listening(answers: Answers, removed: list[str] | None = None) -> Iterator[str]:
+    """Yield the DOCKER_HOST of an engine that gives ``answers`` and the default ones, and appends what it ``removed``."""
+    handler = partial(Handler, {**USUAL, **answers}, [] if removed is None else removed)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield f"tcp://127.0.0.1:{server.server_port}"

@@ -6,7 +6,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import IO
+from typing import IO, Any
 
 import paramiko
 
@@ -34,12 +34,13 @@ def session(answer: Answer = honest) -> Iterator[Session]:
             yield opened
 
 
-def deployed(port: int, host_key: str) -> tuple[StateDir, Cluster]:
-    """Write the state of a cluster demo whose head answers on ``port``."""
-    state_dir = state.for_cluster("demo")
+def deployed(port: int, host_key: str, name: str = "demo", **node: Any) -> tuple[StateDir, Cluster]:
+    """Write the state of a cluster whose only node, the head with the fields ``node``, answers on ``port``."""
+    state_dir = state.for_cluster(name)
     key_pair.public_half(state_dir.key)
     output = builders.output(nodes=1)
-    output["nodes"]["demo-head"] |= {"private_address": "127.0.0.1", "port": port}
+    output["name"] = name
+    output["nodes"]["demo-head"] |= {"private_address": "127.0.0.1", "port": port, **node}
     state.replace(state_dir.known_hosts, f"[127.0.0.1]:{port} {host_key}\n")
     return state_dir, clusters.read(output)
 

@@ -11,9 +11,9 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
-from orchestrator.trainer.autotune import convolutions
+from orchestrator.trainer.autotune import choose_convolutions
 from orchestrator.trainer.comm import allreduce
-from orchestrator.trainer.models import matrix_products, weight_gradient
+from orchestrator.trainer.models import convolution_products, convolution_weight_gradient
 from orchestrator.trainer.models.convolution import Convolution2D, Geometry, Ways
 from tests import samples
 
@@ -61,7 +61,7 @@ def other_ways(layer: Convolution2D, pixels: int) -> Ways:
 def test_every_implementation_equals_keras(
     monkeypatch: pytest.MonkeyPatch, size: Size, stride: int, pixels: int, padding: str, at_once: int
 ) -> None:
-    monkeypatch.setattr(matrix_products, "SHIFTS_BYTES", at_once)
+    monkeypatch.setattr(convolution_products, "SHIFTS_BYTES", at_once)
     ways = other_ways(Convolution2D(7, size, strides=stride, padding=padding), pixels)
     expected = gradients(layers.Conv2D, size, stride, pixels, padding)
     for chosen in (None, ways):
@@ -82,28 +82,30 @@ def test_choices_are_measured_once_per_node_and_configuration(monkeypatch: pytes
     images = layers.Input((8, 8, 5))
     model = keras.Model(images, Convolution2D(7, 1, strides=2)(images))
     config = samples.train_config()
-    choices = convolutions.choose(config, model, 4)
+    choices = choose_convolutions.choose(config, model, 4)
     assert list(choices) == ["1x1/2 VALID 8x8 5 7"]
     assert model.layers[-1].ways == Ways(*choices["1x1/2 VALID 8x8 5 7"].split())
     (file,) = tmp_path.iterdir()
     stored = json.loads(file.read_text())
     file.write_text(json.dumps({**stored, "value": {"1x1/2 VALID 8x8 5 7": "product product kernel"}}))
-    assert convolutions.choose(config, model, 4) == {"1x1/2 VALID 8x8 5 7": "product product kernel"}
+    assert choose_convolutions.choose(config, model, 4) == {"1x1/2 VALID 8x8 5 7": "product product kernel"}
     resumed = config.model_copy(update={"convolutions": {"1x1/2 VALID 8x8 5 7": "kernel product product"}})
-    convolutions.choose(resumed, model, 4)
+    choose_convolutions.choose(resumed, model, 4)
     assert model.layers[-1].ways == Ways("kernel", "product", "product")
     file.write_text("{")
-    assert convolutions.choose(config, model, 4).keys() == choices.keys()
+    assert choose_convolutions.choose(config, model, 4).keys() == choices.keys()
     assert json.loads(file.read_text()).keys() == stored.keys()
 
 
 def test_unmeasured_convolutions_keep_defaults_without_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(convolutions, "LIMIT", -1.0)
+    monkeypatch.setattr(choose_convolutions, "LIMIT", -1.0)
     allreduce.begin()
     images = layers.Input((8, 8, 5))
     model = keras.Model(images, Convolution2D(7, 1)(images))
-    assert convolutions.choose(samples.train_config(), model, 4) == {"1x1/1 VALID 8x8 5 7": "kernel kernel product"}
+    assert choose_convolutions.choose(samples.train_config(), model, 4) == {
+        "1x1/1 VALID 8x8 5 7": "kernel kernel product"
+    }
 
 
 @pytest.mark.parametrize(("size", "stride", "pixels", "padding"), [PRODUCTS[1], PRODUCTS[3]])
@@ -154,5 +156,5 @@ def test_gradients_of_weights_do_not_read_uninitialised_memory(pixels: int, padd
 def test_zero_columns_widen_images_that_are_read_past_their_end(
     columns: int, results: int, width: int, stride: int
 ) -> None:
-    assert weight_gradient.spare_columns(columns, results, width, stride) > 0
-    assert weight_gradient.spare_columns(56, 56, 3, 1) == 0
+    assert convolution_weight_gradient.spare_columns(columns, results, width, stride) > 0
+    assert convolution_weight_gradient.spare_columns(56, 56, 3, 1) == 0

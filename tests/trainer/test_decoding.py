@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer.data import batches, decoding
+from orchestrator.trainer.data import augmentation, batches, decoding
 from orchestrator.trainer.data.batches import Split
 from orchestrator.trainer.data.inspection import DataError
 from tests import samples
@@ -47,7 +47,7 @@ def test_data_after_the_end_of_a_jpeg_changes_no_pixel() -> None:
     """Phones append some, and the check of a data set accepts it."""
     image = jpeg(RED)
     seed = tf.constant([1, 2])
-    for view in (decoding.random_view, decoding.central_view):
+    for view in (augmentation.random_view, augmentation.central_view):
         assert np.array_equal(view(tf.constant(image + bytes(208)), 16, seed), view(tf.constant(image), 16, seed))
 
 
@@ -100,7 +100,7 @@ def gradient(height: int, width: int) -> np.ndarray:
 def test_png_named_jpeg_is_decoded(shape: tuple[int, int]) -> None:
     """ImageNet has one, published as n02105855_2933.JPEG."""
     png, jpeg = tf.io.encode_png(gradient(*shape)), tf.io.encode_jpeg(gradient(*shape), quality=100)
-    for view in (decoding.random_view, decoding.central_view):
+    for view in (augmentation.random_view, augmentation.central_view):
         for number in range(5):
             of_png, of_jpeg = (view(content, 16, tf.constant([1, number])).numpy() for content in (png, jpeg))
             assert of_png.shape == (16, 16, 3)
@@ -109,7 +109,7 @@ def test_png_named_jpeg_is_decoded(shape: tuple[int, int]) -> None:
 
 def test_random_views_cover_the_image_and_half_are_mirrored() -> None:
     content = tf.io.encode_png(gradient(60, 200))
-    views = [decoding.random_view(content, 8, tf.constant([1, number])).numpy() for number in range(200)]
+    views = [augmentation.random_view(content, 8, tf.constant([1, number])).numpy() for number in range(200)]
     assert 60 < sum(is_mirrored(view) for view in views) < 140
     middles = [view[:, :, 0].mean() for view in views]
     assert min(middles) < 40
@@ -126,10 +126,10 @@ def test_crop_and_mirroring_use_independent_seeds() -> None:
     matching = 0
     for number in range(200):
         seed = tf.constant([1, number])
-        crop, flip = decoding.split_seed(seed)
+        crop, flip = augmentation.split_seed(seed)
         assert len({tuple(each.numpy().tolist()) for each in (seed, crop, flip)}) == 3
         drawn = bool(tf.image.stateless_random_flip_left_right(marks, seed)[0, 0, 0])
-        matching += drawn == is_mirrored(decoding.random_view(content, 8, seed).numpy())
+        matching += drawn == is_mirrored(augmentation.random_view(content, 8, seed).numpy())
     assert 60 < matching < 140
 
 
@@ -144,7 +144,9 @@ def huge(width: int, height: int) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("form", ["jpeg", "png"])
-@pytest.mark.parametrize("decode", [decoding.whole, partial(decoding.random_view, size=8, seed=tf.constant([1, 2]))])
+@pytest.mark.parametrize(
+    "decode", [decoding.whole, partial(augmentation.random_view, size=8, seed=tf.constant([1, 2]))]
+)
 def test_decompression_bomb_is_refused_by_its_header(form: str, decode: Callable[..., tf.Tensor]) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match="20000x30000 pixels, at most 89,478,485 are decoded"):
         decode(huge(20_000, 30_000)[form])

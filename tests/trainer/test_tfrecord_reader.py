@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from orchestrator.trainer.data import augmentation, manifests, tfrecord_reader
 from orchestrator.trainer.data import batches as data_batches
-from orchestrator.trainer.data import decoding, manifests, tfrecord_reader
 from orchestrator.trainer.data.batches import Split
 from orchestrator.trainer.data.inspection import DataError
 from orchestrator.trainer.data.tfrecord_reader import Records
@@ -51,7 +51,7 @@ def test_random_view_of_a_record_equals_that_of_its_image(dataset: Path) -> None
     contents = list(split.records.contents(tf.range(40, dtype=tf.int64)))
     for number in (0, 11, 39):
         encoded, label = split.records.parse(contents[number])
-        view = decoding.random_view(encoded, 16, tf.constant([7, number]))
+        view = augmentation.random_view(encoded, 16, tf.constant([7, number]))
         assert np.array_equal(images[number], view.numpy())
         assert labels[number] == int(label)
 

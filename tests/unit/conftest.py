@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from hypothesis import HealthCheck, settings
 from orchestrator import cli as command_line
 from orchestrator.cli import main
 from orchestrator.docker.engine import Engine
+from tests import waiting
 from tests.stand_ins import docker_stand_in
 
 Connect = Callable[..., Engine]
@@ -68,6 +70,15 @@ def cli(tmp_path: Path) -> Cli:
             return subprocess.CompletedProcess(arguments, code, out.read(), err.read())
 
     return run
+
+
+def interrupt_commands() -> None:
+    """Interrupt the commands that the fixture `cli` runs, as Ctrl-C does, and wait until they have ended."""
+    words = psutil.Process().cmdline()
+    for process in psutil.Process().children():
+        if process.cmdline() == words:  # a fork, and no other program
+            process.send_signal(signal.SIGINT)
+            waiting.ends(process.pid)
 
 
 def _become_the_command(arguments: tuple[str, ...], directory: Path, out: int, err: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator import progress
 from orchestrator.errors import PreflightError
-from orchestrator.providers.gcp.api.quotas import Quota, quotas
+from orchestrator.providers.gcp.api.read_quotas import Quota, quotas
 from orchestrator.providers.gcp.cloud_objects import Site, family
 from orchestrator.providers.quota_comparison import Need, require_enough
 

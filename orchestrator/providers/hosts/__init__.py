@@ -11,9 +11,9 @@ from orchestrator.config import Config, expanded, stored
 from orchestrator.docker import context
 from orchestrator.errors import NodesFailed, PreflightError, gather
 from orchestrator.providers import Resource, trainer_image
-from orchestrator.providers.hosts import adoption, host_survey, preflight_checks, selection
+from orchestrator.providers.hosts import adoption, preflight_checks, selection, survey_answers
 from orchestrator.providers.hosts.adoption import HostSet, OnLine
-from orchestrator.providers.hosts.host_survey import SurveyedHost
+from orchestrator.providers.hosts.survey_answers import SurveyedHost
 from orchestrator.ssh import pinned_host_keys
 from orchestrator.state import Record, StateDir
 
@@ -27,7 +27,7 @@ def preflight(config: Config, record: Record | None) -> None:
     identity = config.hosts.identity
     if identity and not expanded("hosts.identity", identity).is_file():
         raise PreflightError(f"hosts.identity: {identity}: no such file", "name a private key, or leave it out")
-    surveyed = host_survey.survey(config)
+    surveyed = survey_answers.survey(config)
     by_host = [preflight_checks.problems(host, config, record.id if record else "") for host in surveyed]
     good = [host.name for host, problems in zip(surveyed, by_host, strict=True) if not problems]
     enough = surveyed[0].name in good and len(good) >= (config.min_nodes or config.nodes)
@@ -35,7 +35,7 @@ def preflight(config: Config, record: Record | None) -> None:
     changes = selection.refused_changes(config, record, surveyed[0]) if record else []
     gather(
         *(partial(_throw, p) for p in [*preflight_checks.conflicts(surveyed), *problems, *changes]),
-        lambda: host_survey.account_id(surveyed),
+        lambda: survey_answers.account_id(surveyed),
     )
 
 
@@ -59,7 +59,7 @@ def gpu_and_image(config: Config, record: Record | None) -> tuple[str | None, st
     Raises:
         PreflightError: The configuration does not fit a model of GPU that a host has; it names the host.
     """
-    surveyed = host_survey.last_survey(config)
+    surveyed = survey_answers.last_survey(config)
     models = {host.survey.gpu: host for host in reversed(surveyed) if host.survey and host.survey.gpus}
     gather(*(partial(_require_gpu, host, config) for host in reversed(models.values())))
     surveys = [host.survey for host in surveyed if host.survey]
@@ -124,7 +124,7 @@ def provision(
         pinned_host_keys.pin(state_dir, cluster, record.host_keys, adoption.LOGIN_SECONDS)
     except NodesFailed as failed:
         missing |= failed.reasons
-        account = host_survey.ACCOUNT
+        account = survey_answers.ACCOUNT
         remedy = f"their sshd must let {account} in by a key of ~/.ssh/authorized_keys (AllowUsers, AllowGroups)"
         cluster = _enough(record, host_set, missing, remedy)
     return cluster, missing

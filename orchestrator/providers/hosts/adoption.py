@@ -10,14 +10,14 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from orchestrator import progress, state
-from orchestrator.ansible import runner, ssh_connections
+from orchestrator.ansible import runner, shared_ssh_connections
 from orchestrator.ansible.inventory import inventory
 from orchestrator.cluster import Cluster, Node
 from orchestrator.errors import NodesFailed
 from orchestrator.progress import log_errors
-from orchestrator.providers.hosts import host_survey, login
-from orchestrator.providers.hosts.host_survey import ACCOUNT
+from orchestrator.providers.hosts import login, survey_answers
 from orchestrator.providers.hosts.login import Login
+from orchestrator.providers.hosts.survey_answers import ACCOUNT
 from orchestrator.ssh import key_pair, pinned_host_keys
 from orchestrator.state import StateDir
 
@@ -97,7 +97,7 @@ def marked_machines(machines: Sequence[Machine], deployment: str) -> dict[Machin
     """Return machines that hold something of ``deployment``: True if marked, False if the host does not answer."""
     chosen = {machine.name: machine for machine in machines if machine.id}
     logins = {name: machine.login for name, machine in chosen.items()}
-    surveys, silent = login.every(logins, lambda name: host_survey.survey_host(logins[name]))
+    surveys, silent = login.every(logins, lambda name: survey_answers.survey_host(logins[name]))
     marked = {name for name, survey in surveys.items() if survey.mark_id == deployment}
     return {machine: name in marked for name, machine in chosen.items() if name in marked or name in silent}
 
@@ -171,7 +171,7 @@ def _temporary_state_dir(state_dir: StateDir) -> Iterator[StateDir]:
         yield temporary
         shutil.rmtree(temporary.path.parent)
     finally:
-        ssh_connections.forget(temporary)
+        shared_ssh_connections.forget(temporary)
         state.forget(temporary)
 
 

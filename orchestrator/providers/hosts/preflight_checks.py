@@ -7,7 +7,7 @@ from ipaddress import IPv4Address
 
 from orchestrator.config import Config
 from orchestrator.errors import PreflightError, command
-from orchestrator.providers.hosts.host_survey import ACCOUNT, HostSurvey, SurveyedHost
+from orchestrator.providers.hosts.survey_answers import ACCOUNT, HostSurvey, SurveyedHost
 
 SYSTEMS = ("debian 12", "debian 13", "ubuntu 22.04", "ubuntu 24.04")
 ARCHITECTURE = "x86_64"

@@ -8,9 +8,9 @@ from orchestrator import state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import PreflightError, StateError, command
-from orchestrator.providers.hosts import adoption, host_survey, preflight_checks
+from orchestrator.providers.hosts import adoption, preflight_checks, survey_answers
 from orchestrator.providers.hosts.adoption import HostSet, Machine
-from orchestrator.providers.hosts.host_survey import SurveyedHost
+from orchestrator.providers.hosts.survey_answers import SurveyedHost
 from orchestrator.schema import bounded_files
 from orchestrator.state import Record
 
@@ -38,11 +38,11 @@ def select(config: Config, record: Record) -> HostSet:
     Raises:
         PreflightError: ACCOUNT cannot have the same number on all hosts.
     """
-    surveyed, previous = host_survey.last_survey(config), last_hosts(record)
+    surveyed, previous = survey_answers.last_survey(config), last_hosts(record)
     used = [_node(host, config, record.id, previous) for host in surveyed]
     if config.gpu.driver == "none":
         used = [machine.model_copy(update={"gpus": 0}) for machine in used]
-    uid, gid = host_survey.account_id(surveyed)
+    uid, gid = survey_answers.account_id(surveyed)
     return HostSet(
         machines=used,
         leaving=_leaving(previous, used, record.id) if previous else [],
@@ -96,7 +96,7 @@ def _is_another(first: SurveyedHost, head: str, cluster: Cluster) -> bool:
 def marked_hosts(config: Config) -> dict[Machine, str]:
     """Return hosts of the configuration that are nodes of a cluster of its name, with the id of their deployment."""
     everyone = config.model_copy(update={"nodes": len(config.hosts.addresses)})
-    surveyed = host_survey.survey(everyone) if config.hosts.addresses else []
+    surveyed = survey_answers.survey(everyone) if config.hosts.addresses else []
     surveys = {
         _machine(host): host.survey for host in surveyed if host.survey and host.survey.mark_cluster == config.name
     }

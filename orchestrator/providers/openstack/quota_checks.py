@@ -6,7 +6,7 @@ from functools import partial
 
 from orchestrator.errors import PreflightError
 from orchestrator.providers.openstack.api.catalogue import has_volumes
-from orchestrator.providers.openstack.api.quotas import Quota, quotas
+from orchestrator.providers.openstack.api.read_quotas import Quota, quotas
 from orchestrator.providers.openstack.cloud_objects import Site
 from orchestrator.providers.quota_comparison import Need, require_enough
 

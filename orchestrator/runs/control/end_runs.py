@@ -6,7 +6,7 @@ from orchestrator import grace_periods, ssh
 from orchestrator.cluster import PYTHON, Cluster
 from orchestrator.errors import CommandFailed, NodesFailed, command
 from orchestrator.runs import store, user_variables
-from orchestrator.runs.control.head import head_session
+from orchestrator.runs.control.head_sessions import head_session
 from orchestrator.runs.run_record import Run
 from orchestrator.ssh import Session
 from orchestrator.state import StateDir

@@ -16,7 +16,7 @@ def unit_command(cluster: Cluster, run: Run) -> list[str]:
 
     Commands are kept in files, since systemd expands ``$`` in arguments and limits their length.
     """
-    supervisor = "run_queue" if run.kind == run_record.QUEUE else "supervise"
+    supervisor = "start_queued_runs" if run.kind == run_record.QUEUE else "supervise"
     properties = {
         "WorkingDirectory": run.workdir,
         "StandardOutput": f"append:{run.directory}/log",

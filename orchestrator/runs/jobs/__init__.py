@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from orchestrator import lock, progress, recipes
+from orchestrator import cluster_lock, progress, recipes
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.recipes import gradient_exchange
@@ -126,7 +126,7 @@ def _start(
     environment: UserEnvironment | None = None,
 ) -> tuple[Run, TrainConfig]:
     """Place the data set, and start the engine with the configuration that is ``resolved`` for its directory."""
-    with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
+    with cluster_lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         settings = resolved(shared_data.provide(head, data_files) if data_files else None)
         if data_files:  # before the start: an error must not hide a run that trains
             checksums.keep(state_dir, run, data_files)

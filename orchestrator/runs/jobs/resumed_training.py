@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from orchestrator import lock, progress
+from orchestrator import cluster_lock, progress
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.runs import checksums, control, datasets, resumed_run_config, shared_data
@@ -53,7 +53,7 @@ def resume(
         progress.note(f"the time limit of {old.id} applies again: {resolved.max_time:g} s (--max-time names another)")
     trainer.require_exchange(resolved.model_dump(), cluster, launch)
     run = control.plan(cluster, launch, old.kind, control.check_nodes(state_dir, cluster, digest, launch))
-    with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
+    with cluster_lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         _upload_again(head, settings, config.train.data, old, cluster.name)
         resolved = resolved.model_copy(update={"run": run.id, "threads": run.threads})
         checksums.keep_same(state_dir, old, run)

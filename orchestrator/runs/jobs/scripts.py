@@ -1,11 +1,11 @@
 """Start runs of users' scripts."""
 
-from orchestrator import lock, progress, state
+from orchestrator import cluster_lock, progress, state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config, stored
 from orchestrator.runs import control, launchers, package_overlays, packages, source_archive
 from orchestrator.runs.jobs import trainer
-from orchestrator.runs.launchers import choice, gpu_notes
+from orchestrator.runs.launchers import choose_launcher, gpu_notes
 from orchestrator.runs.requirements import Requirements
 from orchestrator.runs.run_record import SCRIPT, Run
 from orchestrator.runs.script import Source
@@ -44,9 +44,9 @@ def start(
         StateError: Another run is active or starting.
     """
     progress.note(f"sending {source}")
-    options = choice.choose(config.launch, source)
+    options = choose_launcher.choose(config.launch, source)
     if requirements is None:
-        choice.require_package(options.launcher, stored(state.deployed(state_dir)[0].config))
+        choose_launcher.require_package(options.launcher, stored(state.deployed(state_dir)[0].config))
     overlay = packages.provide(state_dir, cluster, digest, options, requirements) if requirements else None
     nodes = control.check_nodes(state_dir, cluster, digest, options)
     run = trainer.plan(state_dir, cluster, digest, options, SCRIPT, nodes)
@@ -54,7 +54,7 @@ def start(
     run, copy = run.model_copy(update=changes), source_archive.packed(source)
     for note in gpu_notes.notes(cluster, run, launchers.layout(cluster, run)):
         progress.note(note)
-    with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
+    with cluster_lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         package_overlays.require(head, overlay)
         files = {f"{DIRECTORY}/{name}": path for name, path in {**source.files, **source.directories}.items()}
         source_archive.keep(state_dir, run, copy)

@@ -1,6 +1,6 @@
 """Start runs that make shards of a data set, and that copy shards to every node."""
 
-from orchestrator import lock, progress, recipes
+from orchestrator import cluster_lock, progress, recipes
 from orchestrator.cluster import SHARED, Cluster
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, command
@@ -36,7 +36,7 @@ def prepare(state_dir: StateDir, cluster: Cluster, digest: str, config: Config, 
     data_files = _find_dataset(config, None if skip_unreadable else "--skip-unreadable leaves out what cannot be read")
     nodes = control.check_nodes(state_dir, cluster, digest, config.launch)
     run = control.plan(cluster, config.launch, f"prepare-{data_files.dataset}", nodes)
-    with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
+    with cluster_lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         shared_data.require_space_for_records(head, data_files)
         source = shared_data.upload(head, data_files)
         resolved = PrepareConfig(
@@ -70,7 +70,7 @@ def stage(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) ->
     one_slot_cluster, options = cluster.with_one_slot(), config.launch.model_copy(update={"np": None})
     nodes = control.check_nodes(state_dir, one_slot_cluster, digest, options)
     run = control.plan(one_slot_cluster, options, f"stage-{config.train.dataset or 'data'}", nodes)
-    with lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
+    with cluster_lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         sources = _prepared(head, config, data_files)
         head_apart = cluster.storage == "nfs" and cluster.head in cluster.rank_nodes
         resolved = StageConfig(sources=sources, head_apart=head_apart, threads=run.threads)

@@ -11,8 +11,8 @@ from orchestrator.errors import CommandFailed, ConfigError, space_hint
 from orchestrator.ssh.copying import local_files
 from orchestrator.ssh.copying.copy_progress import Copied, Progress, persist
 from orchestrator.ssh.copying.listing import on_node
-from orchestrator.ssh.copying.partial_files import SUM, hashed, part_of, patience, remote_digest, require_space
 from orchestrator.ssh.copying.tree import Entry, Tree, require_stored
+from orchestrator.ssh.copying.unfinished_copies import SUM, hashed, part_of, patience, remote_digest, require_space
 from orchestrator.ssh.session import Session
 from orchestrator.state import StateDir
 

@@ -15,8 +15,16 @@ from orchestrator.ssh.copying.copy_progress import Copied, Progress, persist
 from orchestrator.ssh.copying.file_times import SECOND, same_time
 from orchestrator.ssh.copying.listing import of_path
 from orchestrator.ssh.copying.node_files import ABSENT, PRIVATE, Status
-from orchestrator.ssh.copying.partial_files import PIECE, SUM, hashed, part_of, patience, remote_digest, require_space
 from orchestrator.ssh.copying.tree import Entry, Tree, require_stored
+from orchestrator.ssh.copying.unfinished_copies import (
+    PIECE,
+    SUM,
+    hashed,
+    part_of,
+    patience,
+    remote_digest,
+    require_space,
+)
 from orchestrator.ssh.session import ANSWER_SECONDS, Session
 from orchestrator.state import StateDir
 

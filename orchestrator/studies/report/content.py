@@ -5,16 +5,16 @@ from pathlib import Path
 
 from orchestrator.studies.report import (
     cells,
+    compare_with_published,
     contradictions,
     measurement_conditions,
     number_text,
-    published_comparison,
     study_directory,
     tables,
 )
 from orchestrator.studies.report.cells import Summary
+from orchestrator.studies.report.compare_with_published import Comparison
 from orchestrator.studies.report.contradictions import Contradiction
-from orchestrator.studies.report.published_comparison import Comparison
 from orchestrator.studies.report.study_directory import StudyFiles
 from orchestrator.studies.report.tables import Table
 
@@ -60,7 +60,7 @@ class Report:
             *measurement_conditions.partly_tested(self.summaries),
             *measurement_conditions.parts_of_datasets(self.summaries),
             *measurement_conditions.other_threads(self.summaries),
-            *published_comparison.without_samples(self.comparisons),
+            *compare_with_published.without_samples(self.comparisons),
             *measurement_conditions.disturbed(self.study.counting),
             *self.study.notes,
         ]
@@ -87,5 +87,5 @@ def build(directory: Path) -> Report:
     study = study_directory.read(directory)
     summaries = cells.summarise(study)
     published = study.about.published
-    compared = published_comparison.compare(published, summaries, study.samples_of, study.about.replaced_datasets)
+    compared = compare_with_published.compare(published, summaries, study.samples_of, study.about.replaced_datasets)
     return Report(study, summaries, compared, contradictions.find(published, study.samples))

@@ -145,7 +145,10 @@ def _unit(table: Table) -> Iterator[Contradiction]:
 
 def _twice(table: Table) -> Iterator[Contradiction]:
     for first, second in combinations(table.numbers, 2):
-        same = (first.metric, published_numbers.position(first)) == (second.metric, published_numbers.position(second))
+        same = (first.metric, published_numbers.position(first)) == (
+            second.metric,
+            published_numbers.position(second),
+        )
         if same and not table.precision.range(first).meets(table.precision.range(second)):
             yield _contradiction(
                 "twice", second, f"prints {_words(second)}, but {_words(first)} stands in {first.source}"

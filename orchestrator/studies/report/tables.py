@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from orchestrator.studies.report import measurement_conditions, number_text, published_numbers
 from orchestrator.studies.report.cells import Group, Summary
-from orchestrator.studies.report.published_comparison import Comparison
+from orchestrator.studies.report.compare_with_published import Comparison
 from orchestrator.studies.report.study_directory import StudyFiles
 from orchestrator.studies.statistics import Estimate
 

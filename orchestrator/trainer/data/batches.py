@@ -1,4 +1,4 @@
-"""Batches for one rank: selection, order, decoding and augmentation of samples."""
+"""Batches for one rank: selection and order of samples, as a tf.data pipeline of decoded and augmented images."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ import tensorflow as tf
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer.data import decoding, imagenet, manifests, pipeline, tfrecord_reader
 from orchestrator.trainer.data import in_memory as data_in_memory
+from orchestrator.trainer.data.augmentation import central_view, random_view, shift_and_flip
 from orchestrator.trainer.data.bad_samples import Batches, OnSkip, SampleChecker
-from orchestrator.trainer.data.decoding import central_view, random_view
 from orchestrator.trainer.data.pipeline import Pipeline
 from orchestrator.trainer.data.sample_order import epoch_order, shard
 from orchestrator.trainer.data.tfrecord_reader import Records
@@ -137,23 +137,9 @@ def _in_memory(images: np.ndarray, labels: np.ndarray, config: TrainConfig, augm
 
     def examples(indices: tf.Tensor, seeds: tf.Tensor) -> Example:
         batch = tf.gather(all_images, indices % len(images))
-        return (_shift_and_flip(batch, seeds, config) if augment else batch), tf.gather(all_labels, indices)
+        return (shift_and_flip(batch, seeds, config) if augment else batch), tf.gather(all_labels, indices)
 
     return Split(len(labels), examples, config.threads, in_memory=True)
-
-
-def _shift_and_flip(batch: tf.Tensor, seeds: tf.Tensor, config: TrainConfig) -> tf.Tensor:
-    """Crop padded images (n, h, w, c) at random, and mirror them at random (He et al. 2016, section 4.2)."""
-    pad, positions = config.shift, 2 * config.shift + 1
-    _, height, width, _ = batch.shape
-    position, side = tf.unstack(seeds, axis=1)
-    rows = (position % positions)[:, None] + tf.range(height)
-    columns = tf.range(width)[None]
-    if config.flip:
-        columns = tf.where((side % 2 == 0)[:, None], columns, columns[:, ::-1])
-    columns += (position // positions % positions)[:, None]
-    padded = tf.pad(batch, [[0, 0], [pad, pad], [pad, pad], [0, 0]])
-    return tf.gather(tf.gather(padded, rows, axis=1, batch_dims=1), columns, axis=2, batch_dims=1)
 
 
 def _imagenet(config: TrainConfig, directory: Path) -> tuple[Split, Split]:

@@ -1,4 +1,4 @@
-"""Decoding of an image file's bytes to a view of it: uint8 (size, size, 3)."""
+"""Decode the bytes of an image file: the whole image, or a window of it resized to uint8 (size, size, 3)."""
 
 from collections.abc import Callable
 
@@ -9,62 +9,10 @@ from orchestrator.trainer.data.imagenet import JPEG_START, MAX_PIXELS
 PNG_SHAPE = (16, 8)  # offset and length of width and height, big-endian
 
 
-def split_seed(seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Derive two independent seeds from one."""
-    first, second = tf.unstack(tf.random.split(seed, 2))
-    return first, second
-
-
-def random_view(content: tf.Tensor, size: int, seed: tf.Tensor) -> tf.Tensor:
-    """Crop 8 to 100 % of the area at random, resize, mirror half of the time (Szegedy et al. 2015, section 6).
-
-    Args:
-        content: Bytes of a JPEG or PNG file.
-        size: Height and width of the view in pixels.
-        seed: int32 (2).
-
-    Returns:
-        The view, uint8 (size, size, 3).
-    """
-    crop, flip = split_seed(seed)
-
-    def window(shape: tf.Tensor) -> tf.Tensor:
-        begin, extent, _ = tf.image.stateless_sample_distorted_bounding_box(
-            tf.concat([shape, [3]], 0),
-            tf.zeros([1, 0, 4]),
-            crop,
-            aspect_ratio_range=(3 / 4, 4 / 3),
-            area_range=(0.08, 1.0),
-            use_image_if_no_bounding_boxes=True,
-        )
-        return tf.concat([begin[:2], extent[:2]], 0)
-
-    return tf.image.stateless_random_flip_left_right(_view(content, size, window), flip)
-
-
-def central_view(content: tf.Tensor, size: int, seed: tf.Tensor) -> tf.Tensor:
-    """Crop the central square of 7/8 of the short side and resize it: 224 of 256 pixels, at any resolution.
-
-    Args:
-        content: Bytes of a JPEG or PNG file.
-        size: Height and width of the view in pixels.
-        seed: Unused.
-
-    Returns:
-        The view, uint8 (size, size, 3).
-    """
-
-    def window(shape: tf.Tensor) -> tf.Tensor:
-        side = tf.maximum(1, tf.reduce_min(shape) * 7 // 8)
-        return tf.stack([(shape[0] - side) // 2, (shape[1] - side) // 2, side, side])
-
-    return _view(content, size, window)
-
-
 Window = Callable[[tf.Tensor], tf.Tensor]  # from height and width to top, left, height and width
 
 
-def _view(content: tf.Tensor, size: int, window: Window) -> tf.Tensor:
+def decode_view(content: tf.Tensor, size: int, window: Window) -> tf.Tensor:
     """Return the pixels in ``window``, resized; of a JPEG, only these are decoded.
 
     Float pixels are used because TensorFlow's resizing of them is vectorised. They stay between 0 and 255, so adding

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 from keras import layers
 
-from orchestrator.trainer.models import matrix_products, weight_gradient
+from orchestrator.trainer.models import convolution_products, convolution_weight_gradient
 
 PATCHED_PIXELS = 64  # of the result; with more, writing every pixel's patch costs more than the product gains
 KERNEL, PRODUCT, SHIFTS = "kernel", "product", "shifts"
@@ -68,16 +68,18 @@ class Geometry(NamedTuple):
                 )
             },
             "weights": {
-                KERNEL: partial(weight_gradient.to_weights, kernel, stride=stride, padding=padding),
+                KERNEL: partial(convolution_weight_gradient.to_weights, kernel, stride=stride, padding=padding),
             },
         }
         if small or self.operations <= PATCHED_PIXELS * math.prod(kernel):
-            operations["forward"][PRODUCT] = partial(matrix_products.forward, stride=stride, padding=padding)
-            operations["weights"][PRODUCT] = partial(matrix_products.to_weights, kernel, stride=stride, padding=padding)
+            operations["forward"][PRODUCT] = partial(convolution_products.forward, stride=stride, padding=padding)
+            operations["weights"][PRODUCT] = partial(
+                convolution_products.to_weights, kernel, stride=stride, padding=padding
+            )
         elif (self.height, self.width, stride, padding) == (3, 3, 1, "SAME"):
-            operations["weights"][SHIFTS] = matrix_products.by_shifts
+            operations["weights"][SHIFTS] = convolution_products.by_shifts
         if small:
-            operations["inputs"][PRODUCT] = lambda x, k, up: matrix_products.to_inputs(x.shape, k, up, stride)
+            operations["inputs"][PRODUCT] = lambda x, k, up: convolution_products.to_inputs(x.shape, k, up, stride)
         return operations
 
 

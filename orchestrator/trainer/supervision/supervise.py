@@ -64,7 +64,7 @@ def _prepare_end(run_directory: Path) -> None:
 
 
 def _diagnosis() -> ModuleType:
-    return import_module("orchestrator.trainer.supervision.diagnosis")
+    return import_module("orchestrator.trainer.supervision.first_failure")
 
 
 def _addresses(layout: Layout) -> dict[str, str]:

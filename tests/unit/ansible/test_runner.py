@@ -14,8 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
-from orchestrator import lock, state
-from orchestrator.ansible import environment, runner, ssh_connections
+from orchestrator import cluster_lock, state
+from orchestrator.ansible import environment, runner, shared_ssh_connections
 from orchestrator.errors import NodesFailed
 from orchestrator.process import interrupts
 from tests import builders, waiting
@@ -24,8 +24,8 @@ from tests.unit.conftest import Start
 CONFIGURE = """
 import json, sys
 from orchestrator.ansible import runner
-from orchestrator import lock, state
-with lock.held(state.for_cluster("demo")):
+from orchestrator import cluster_lock, state
+with cluster_lock.held(state.for_cluster("demo")):
     runner.configure(state.for_cluster("demo"), json.loads(sys.argv[1]), lambda task: print(task, flush=True))
 """
 
@@ -146,7 +146,7 @@ def started_configuration(start: Start, port: int) -> "tuple[subprocess.Popen[st
     waiting.read_line(command)  # the check of the inventory
     waiting.read_line(command)  # the first task on the nodes
     assert waiting.until(lambda: "ssh" in works_for(state.for_cluster("demo").path))
-    return command, ssh_connections.link(state.for_cluster("demo")).readlink()
+    return command, shared_ssh_connections.link(state.for_cluster("demo")).readlink()
 
 
 def test_interrupt_ends_the_configuration_with_all_processes(silent_port: int, start: Start) -> None:
@@ -178,7 +178,7 @@ def test_files_of_a_killed_configuration_are_removed_later(silent_port: int, clo
     command.kill()
     command.wait()
     (sockets / "left").touch()
-    with lock.held(state.for_cluster("demo")), pytest.raises(NodesFailed):
+    with cluster_lock.held(state.for_cluster("demo")), pytest.raises(NodesFailed):
         runner.configure(state.for_cluster("demo"), inventory_at(closed_port), lambda task: None)
     assert not sockets.exists()
     assert works_for(state.for_cluster("demo").path) == []

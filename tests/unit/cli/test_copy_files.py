@@ -1,13 +1,18 @@
-"""`orchestrator cp`: which side is a node, and refusals before data is sent."""
+"""`orchestrator cp`: which side is a node, refusals before data is sent, and paths on a node."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from orchestrator.cli import copy_files
-from orchestrator.ssh.copying.copy_progress import Copied, Progress
+from orchestrator import state
+from orchestrator.config import Config
+from orchestrator.state import Record
 from tests import builders
-from tests.unit.conftest import Cli
+from tests.stand_ins import ssh_stand_in
+from tests.stand_ins.ssh_stand_in import Answer
+from tests.unit.conftest import Cli, interrupt_commands
 
 
 @pytest.fixture(autouse=True)
@@ -44,42 +49,59 @@ def test_local_file_named_like_a_node_is_explained(cli: Cli, tmp_path: Path) -> 
     assert "write a file on this machine as ./data:1" in finished.stderr
 
 
-@pytest.mark.parametrize(("sent", "said"), [(0, False), (1, True)])
-def test_interrupted_copy_says_that_it_continues_only_if_it_sent(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], sent: int, said: bool
-) -> None:
-    def interrupted(*arguments: object) -> None:
-        copying = arguments[-1]
-        assert isinstance(copying, Progress)
-        copying.count(sent)
-        raise KeyboardInterrupt
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the directory in which the shell of the simulated head starts."""
+    (tmp_path / "home").mkdir()
+    monkeypatch.chdir(tmp_path / "home")
+    return tmp_path / "home"
 
-    monkeypatch.setattr(copy_files, "download", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        copy_files.cp("head:a", "b")
-    assert ("the same command continues" in capsys.readouterr().err) == said
+
+@contextmanager
+def head(answer: Answer) -> Iterator[None]:
+    """Deploy cluster demo, whose head is simulated by this machine's shell."""
+    with ssh_stand_in.listening(answer) as (port, host_key):
+        state_dir, cluster = ssh_stand_in.deployed(port, host_key)
+        config = Config(name="demo", nodes=1).model_dump(mode="json")
+        state.write(state_dir, Record(id="1a2b3c4d", config=config, cluster=cluster))
+        yield
+
+
+@pytest.mark.parametrize(("sent", "said"), [(0, False), (1, True)])
+def test_interrupted_copy_says_that_it_continues_only_if_it_sent(cli: Cli, home: Path, sent: int, said: bool) -> None:
+    (home / "data").mkdir()
+    for name in "ab":
+        (home / "data" / name).write_text(name)
+    reads: list[str] = []
+
+    def interrupt(command: str) -> None:
+        reads.extend([command] * ("tail -c" in command))
+        if len(reads) > sent:
+            interrupt_commands()
+
+    with head(interrupt):
+        finished = cli("cp", "head:data", "copy", "--cluster", "demo")
+    assert finished.returncode == 130
+    assert ("1 of 2 files are in place; the same command continues" in finished.stderr) == said
+    assert ("the same command continues" in finished.stderr) == said
 
 
 @pytest.mark.parametrize(
-    ("path", "sent"),
+    ("path", "written"),
     [
-        ("", "./."),
-        ("~", "./."),
-        ("~/", "./."),
-        ("~/a", "./a"),
-        ("~//a", "./a"),
-        ("a~", "./a~"),
-        ("./~b", "././~b"),
-        ("/a", "/a"),
+        ("", "f"),
+        ("~", "f"),
+        ("~/", "f"),
+        ("~/a", "a"),
+        ("~//a", "a"),
+        ("a~", "a~"),
+        ("./~b", "~b"),
+        ("{home}/a", "a"),
     ],
 )
-def test_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch, path: str, sent: str) -> None:
-    targets = list[object]()
-
-    def record(*arguments: object) -> Copied:
-        targets.append(arguments[4])
-        return Copied()
-
-    monkeypatch.setattr(copy_files, "upload", record)
-    copy_files.cp("f", f"head:{path}")
-    assert targets == [sent]
+def test_tilde_is_the_home_directory(cli: Cli, tmp_path: Path, home: Path, path: str, written: str) -> None:
+    (tmp_path / "f").write_text("content")
+    with head(ssh_stand_in.honest):
+        finished = cli("cp", "f", f"head:{path.format(home=home)}", "--cluster", "demo")
+    assert finished.returncode == 0, finished.stderr
+    assert {file.relative_to(home): file.read_text() for file in home.rglob("*")} == {Path(written): "content"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator import lock, state
+from orchestrator import cluster_lock, state
 from orchestrator.errors import ConfigError
 from orchestrator.schema import RunStatus
 from orchestrator.state import StateDir
@@ -159,13 +159,13 @@ def test_damaged_key_or_known_hosts_causes_no_traceback(
 def test_damaged_lock_file_blocks_no_command(name: str) -> None:
     state_dir = builders.deployed()
     (state_dir.path / name).write_bytes(b"\xff\x00" * 1000)
-    with lock.held(state_dir):
+    with cluster_lock.held(state_dir):
         pass
 
 
 def test_damaged_lock_file_in_use_is_shown_in_part(cli: Cli) -> None:
     state_dir = builders.deployed()
-    with lock.held(state_dir):
+    with cluster_lock.held(state_dir):
         (state_dir.path / "lock").write_bytes(b"\xff" * 100_000)
         assert_refused(cli("teardown"), "is locked by", codes=(1,))
 
@@ -186,7 +186,7 @@ def test_state_directory_that_cannot_be_created_is_named(monkeypatch: pytest.Mon
     state_dir = state.for_cluster("demo")
     uses: list[Callable[[], Any]] = [
         lambda: state.replace(state_dir.record, "x"),
-        lambda: lock.held(state_dir).__enter__(),
+        lambda: cluster_lock.held(state_dir).__enter__(),
         lambda: state_dir.log("terraform"),
     ]
     for use in uses:

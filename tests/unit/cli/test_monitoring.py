@@ -14,7 +14,7 @@ import pytest
 from orchestrator import state
 from orchestrator.config import Config, Monitoring
 from orchestrator.lifecycle import fetch_before_removal, teardown
-from orchestrator.monitoring import connection, series
+from orchestrator.monitoring import connection, run_series
 from orchestrator.monitoring.current_state import GOING, NODES, RUNS, TRAINING
 from orchestrator.schema import RunStatus
 from orchestrator.state import StateDir
@@ -187,7 +187,7 @@ def test_teardown_keeps_no_series_if_disabled(cli: Cli, state_dir: StateDir) -> 
 
 @pytest.mark.usefixtures("head", "engine")
 def test_stored_series_are_not_fetched_again(state_dir: StateDir) -> None:
-    series.write(TRAINED[:1], state_dir.runs / "resnet20-mnist-1" / "metrics")
+    run_series.write(TRAINED[:1], state_dir.runs / "resnet20-mnist-1" / "metrics")
     teardown.teardown("default")
     assert len(list(state_dir.runs.glob("*/metrics/*.csv"))) == 1
 

@@ -1,6 +1,8 @@
 """`orchestrator predict` through the command line."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
@@ -8,17 +10,18 @@ import pytest
 from typer.testing import CliRunner
 
 from orchestrator import state
-from orchestrator.cli import app, follow, prediction_options, prediction_sources
+from orchestrator.cli import app, prediction_options
 from orchestrator.config import Config
 from orchestrator.errors import OrchestratorError
 from orchestrator.prediction.gradient_groups import Engine
+from orchestrator.providers import trainer_image
 from orchestrator.recipes import models
-from orchestrator.runs import engines, jobs, prediction_inputs, store
+from orchestrator.runs import engines, prediction_inputs, run_record, store
 from orchestrator.runs.run_record import Run
-from orchestrator.schema import CheckMessage, Predicted, World
-from orchestrator.state import StateDir
+from orchestrator.schema import CheckMessage, Predicted, RunStatus, TrainConfig, World
+from orchestrator.state import Record, StateDir
 from tests import builders
-from tests.stand_ins import openstack_cases
+from tests.stand_ins import openstack_cases, ssh_stand_in
 
 GIVEN = ("predict", "resnet50", "--dataset", "imagenet", "--images-per-second", "360", "--batch-size", "128")
 LINKED = (*GIVEN, "--link", "10gbit", "--latency", "50us")
@@ -178,14 +181,40 @@ def test_missing_profile_is_made_on_data_that_is_there(
     assert ("--profile" in hint) == ("DIR" not in made)
 
 
-def test_profile_option_trains_on_data_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[Config] = []
-    monkeypatch.setattr(prediction_sources, "deployed_for_trainer", lambda config: (None, None, ""))
-    monkeypatch.setattr(jobs, "train", lambda *words: started.append(words[3]))
-    monkeypatch.setattr(follow, "follow", lambda *_, **__: None)
-    refused("predict", "resnet50", "--dataset", "imagenet", "--profile")
-    (config,) = started
-    assert (config.train.dataset, config.train.image_size, config.launch.np) == ("synthetic", 224, 1)
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the directory in place of the shared storage of a cluster."""
+    monkeypatch.setattr(run_record, "SHARED", str(tmp_path / "shared"))
+    return tmp_path / "shared"
+
+
+@contextmanager
+def healthy_head(shared: Path, gpus: int = 0) -> Iterator[StateDir]:
+    """Deploy a node with two cores and one slot, on which each run finishes at once."""
+
+    def answer(command: str) -> bytes | None:
+        if "node_report" in command:
+            digest = trainer_image.trainer_digest(builders.read_record(state_dir))
+            return builders.node_report(digest=digest).model_dump_json().encode()
+        if "systemd-run" in command:
+            for run in (shared / "runs").iterdir():
+                (run / "log").touch()
+                RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0).write(run / "status.json")
+        return b"" if "systemctl" in command or "systemd-run" in command else None
+
+    with ssh_stand_in.listening(answer) as (port, host_key):
+        state_dir, cluster = ssh_stand_in.deployed(port, host_key, "default", cpus=2.0, gpus=gpus)
+        config = Config(nodes=1).model_dump(mode="json")
+        state.write(state_dir, Record(id="1a2b3c4d", config=config, cluster=cluster))
+        yield state_dir
+
+
+def test_profile_option_trains_on_data_that_is_there(shared: Path) -> None:
+    with healthy_head(shared) as state_dir:
+        refused("predict", "resnet50", "--dataset", "imagenet", "--profile")
+    (run,) = store.list_runs(state_dir)
+    settings = TrainConfig.model_validate_json((state_dir.runs / run.id / "config.json").read_text())
+    assert (settings.dataset, settings.image_size, run.np) == ("synthetic", 224, 1)
 
 
 def on_google(directory: Path, **changes: str) -> tuple[str, ...]:
@@ -277,6 +306,7 @@ def profiled(state_dir: StateDir, **changes: Any) -> str:
 
 
 ON_MNIST = ("predict", "resnet20", "--dataset", "mnist", "--link", "1gbit")
+SYNTHETIC = ("predict", "resnet20", "--dataset", "synthetic", "--link", "1gbit")
 
 
 @pytest.mark.parametrize(("words", "threads"), [(("--slots", "2"), 1), (("--cores", "8"), 8)])
@@ -288,18 +318,6 @@ def test_profile_with_other_threads_is_refused(words: tuple[str, ...], threads: 
     assert "if the nodes are deployed with as many cores for a rank; or give --images-per-second" in refusal.hint
 
 
-def deployed_for_profiles(monkeypatch: pytest.MonkeyPatch, gpus: int = 0) -> list[Config]:
-    """Deploy nodes with two cores and one slot, and return the trainings that will be started there."""
-    started: list[Config] = []
-    cluster = builders.cluster(cpus=2.0, gpus=gpus)
-    state_dir = builders.deployed()
-    state.write(state_dir, builders.read_record(state_dir).model_copy(update={"cluster": cluster}))
-    monkeypatch.setattr(prediction_sources, "deployed_for_trainer", lambda _: (state_dir, cluster, ""))
-    monkeypatch.setattr(jobs, "train", lambda *words: started.append(words[3]))
-    monkeypatch.setattr(follow, "follow", lambda *_, **__: None)
-    return started
-
-
 @pytest.mark.parametrize(
     ("words", "configured", "threads", "remedy"),
     [
@@ -309,18 +327,18 @@ def deployed_for_profiles(monkeypatch: pytest.MonkeyPatch, gpus: int = 0) -> lis
     ],
 )
 def test_profile_with_other_threads_is_refused_before_training(
-    monkeypatch: pytest.MonkeyPatch,
+    shared: Path,
     tmp_path: Path,
     words: tuple[str, ...],
     configured: dict[str, int],
     threads: int,
     remedy: str,
 ) -> None:
-    started = deployed_for_profiles(monkeypatch)
     (tmp_path / "cluster.yaml").write_text(json.dumps(configured))
-    refusal = refused(*ON_MNIST, "--profile", *words, "--config", str(tmp_path / "cluster.yaml"))
+    with healthy_head(shared) as state_dir:
+        refusal = refused(*SYNTHETIC, "--profile", *words, "--config", str(tmp_path / "cluster.yaml"))
     problem = f"--profile: a rank on cluster 'default' has 2 threads, expected {threads}, as many as it has cores"
-    assert (refusal.message, started) == (f"{problem} in the prediction", [])
+    assert (refusal.message, store.list_runs(state_dir)) == (f"{problem} in the prediction", [])
     assert refusal.hint == f"{remedy}, or give --images-per-second or --step-seconds of one rank"
 
 
@@ -328,12 +346,10 @@ def test_profile_with_other_threads_is_refused_before_training(
     ("gpus", "words"),
     [(0, ()), (1, ("--slots", "2")), (0, ("--cores", "8", "--step-seconds", "1")), (0, ("--cores", "2"))],
 )
-def test_profile_that_serves_the_prediction_is_made(
-    monkeypatch: pytest.MonkeyPatch, gpus: int, words: tuple[str, ...]
-) -> None:
-    started = deployed_for_profiles(monkeypatch, gpus)
-    CliRunner().invoke(app, [*ON_MNIST, "--profile", *words])
-    assert len(started) == 1
+def test_profile_that_serves_the_prediction_is_made(shared: Path, gpus: int, words: tuple[str, ...]) -> None:
+    with healthy_head(shared, gpus) as state_dir:
+        CliRunner().invoke(app, [*SYNTHETIC, "--profile", *words])
+    assert len(store.list_runs(state_dir)) == 1
 
 
 def test_profile_of_a_gpu_serves_any_number_of_slots() -> None:

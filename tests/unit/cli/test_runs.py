@@ -3,20 +3,18 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from orchestrator import state
 from orchestrator.cli import reproduction
 from orchestrator.config import Config
-from orchestrator.reproduction import export_contents
-from orchestrator.runs import collected_files, control, run_record, store
+from orchestrator.runs import run_record, store
 from orchestrator.schema import CheckpointEntry, Checkpoints, Failure, RunStatus
 from orchestrator.state import Record, StateDir
 from tests import builders
 from tests.stand_ins import ssh_stand_in
-from tests.unit.conftest import Cli
+from tests.unit.conftest import Cli, interrupt_commands
 
 FAILURE = Failure(reason="rank", host="demo-head", rank=0, exit_code=3, lines=["ValueError: x"])
 RUN = builders.run(id="a")
@@ -42,10 +40,18 @@ def on_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def state_dir(on_head: Path) -> Iterator[StateDir]:
+def interrupting() -> list[str]:
+    """Return a list of parts of commands: one on the head that contains a part interrupts the command here."""
+    return []
+
+
+@pytest.fixture
+def state_dir(on_head: Path, interrupting: list[str]) -> Iterator[StateDir]:
     """Yield the state directory of cluster demo, whose head runs run a until its status is there."""
 
     def answer(command: str) -> bytes | None:
+        if any(part in command for part in interrupting):
+            interrupt_commands()
         if "list-units" in command:
             ended = (on_head / "status.json").exists()
             return b"" if ended else b"orchestrator-a.service loaded active running -\n"
@@ -54,7 +60,7 @@ def state_dir(on_head: Path) -> Iterator[StateDir]:
     with ssh_stand_in.listening(answer) as (port, host_key):
         state_dir, cluster = ssh_stand_in.deployed(port, host_key)
         keys = {node.id: host_key for node in cluster.nodes.values()}
-        config = Config(name="demo", nodes=1).model_dump(mode="json")
+        config = Config(name="demo", nodes=1, monitoring={"enabled": False}).model_dump(mode="json")
         state.write(state_dir, Record(id="1a2b3c4d", config=config, cluster=cluster, host_keys=keys))
         store.save(state_dir, RUN)
         yield state_dir
@@ -102,33 +108,24 @@ def test_following_a_fetched_log_ends_like_the_run(
     assert cli("logs", "--cluster", "demo").returncode == 0
 
 
-def interrupted(*_: object, **__: object) -> None:
-    raise KeyboardInterrupt
-
-
 @pytest.mark.parametrize(
-    ("module", "function", "note"),
+    ("command", "note"),
     [
-        (control, "watch", "run a continues: `orchestrator logs -f a --cluster demo` follows it"),
-        (collected_files, "collect", "run a has ended; `orchestrator results a --cluster demo` fetches its files"),
+        ("tail ", "run a continues: `orchestrator logs -f a --cluster demo` follows it"),
+        ("find ", "run a has ended; `orchestrator results a --cluster demo` fetches its files"),
     ],
 )
+@pytest.mark.usefixtures("state_dir")
 def test_interrupted_follower_says_whether_the_run_continues(
-    cli: Cli,
-    state_dir: StateDir,
-    on_head: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    module: ModuleType,
-    function: str,
-    note: str,
+    cli: Cli, on_head: Path, interrupting: list[str], command: str, note: str
 ) -> None:
     status("finished", 0).write(on_head / "status.json")
-    monkeypatch.setattr(module, function, interrupted)
+    interrupting.append(command)
     finished = cli("logs", "-f", "a", "--cluster", "demo")
     message = " ".join(finished.stderr.split())
     assert finished.returncode == 130
     assert note in message
-    assert ("continues" in message) is (function == "watch")
+    assert ("continues" in message) is (command == "tail ")
 
 
 @pytest.mark.usefixtures("on_head")
@@ -139,9 +136,6 @@ def test_results_of_a_run_in_progress_leave_its_checkpoints(cli: Cli, state_dir:
 
 
 @pytest.mark.usefixtures("on_head")
-def test_export_of_a_run_in_progress_leaves_its_checkpoints(
-    state_dir: StateDir, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(export_contents, "fetch_series", lambda *_: None)
+def test_export_of_a_run_in_progress_leaves_its_checkpoints(state_dir: StateDir) -> None:
     reproduction._fetch(state_dir, builders.read_record(state_dir), RUN)
     assert files(state_dir) == {"log"}

@@ -1,6 +1,8 @@
 """Commands of studies that start no run: their output, files and refusals."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,11 @@ import pytest
 from orchestrator import state
 from orchestrator.cli import launch_options, study_run
 from orchestrator.config import Config
-from orchestrator.errors import ConfigError, RunFailed, StateError
-from orchestrator.lifecycle import plan
+from orchestrator.errors import ConfigError, PreflightError, RunFailed, StateError
 from orchestrator.runs import store
 from orchestrator.schema import RunStatus
 from orchestrator.schema.studies import Launch
+from orchestrator.state import Record
 from orchestrator.studies import (
     journal,
     machine_description,
@@ -25,9 +27,9 @@ from orchestrator.studies import (
 )
 from orchestrator.studies.journal import Queued
 from orchestrator.studies.launch_schedule import Schedule
-from orchestrator.studies.study_runner import Sitting
 from tests import builders
-from tests.unit.conftest import Cli
+from tests.stand_ins import ssh_stand_in
+from tests.unit.conftest import Cli, Connect
 from tests.unit.studies.studies import cells, finish, launch, started, study
 
 FILE = "name: tiny\nmodels: lenet\ndatasets: mnist\nranks: [1, 2]\nuntil: {time: 60s}\n"
@@ -231,17 +233,19 @@ def test_remedy_for_missing_slots_deploys_enough_nodes(cli: Cli, tiny: Path) -> 
     assert "`orchestrator deploy --nodes 3`" in cli("study", tiny.name).stderr
 
 
-def test_room_for_the_largest_cell_is_checked_before_the_first_launch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_room_for_the_largest_cell_is_checked_before_the_first_launch(engine: Connect) -> None:
     builders.deployed()
-    checked: list[int] = []
-    monkeypatch.setattr(plan, "preflight", lambda config: checked.append(config.nodes))
-    for nodes, deploys in (([1, 2], True), ([2, 90], True), ([1, 2], False)):
+    engine({"/info": (200, [{"NCPU": 4, "MemTotal": 1, "DockerRootDir": "/nowhere"}])})  # no room for one node
+
+    def require_room(nodes: list[int], deploys: bool) -> None:
         of = study(ranks=None, nodes=nodes)
-        deployed = launch_options.deployed_for_trainer
-        study_checks.require_room(Config(), of, cells(of), deployed, deploys)
-    assert checked == [90]
+        study_checks.require_room(Config(), of, cells(of), launch_options.deployed_for_trainer, deploys)
+
+    require_room([1, 2], True)
+    require_room([1, 2], False)
+    with pytest.raises(PreflightError) as caught:
+        require_room([2, 90], True)
+    assert any("nodes: 90: each would have" in finding.message for finding in caught.value.findings)
 
 
 @pytest.mark.parametrize("words", ["tiny", "tiny-study", "tiny.yaml"])
@@ -266,19 +270,19 @@ def test_remedies_name_a_command_that_works(cli: Cli, tmp_path: Path, form: str,
     assert "no study" not in cli(*command.split(), "--json").stderr
 
 
-def given_up_study(directory: Path, images: float) -> None:
-    """Write a study whose cell of two ranks was given up; the others measured ``images``."""
+def ended_study(directory: Path, images: dict[int, float]) -> None:
+    """Write a study whose cells measured ``images`` by their ranks; those without images were given up."""
     resumable_study.create(directory, study(repetitions=1))
     launches: list[Launch] = []
     finish(Schedule(study(repetitions=1), cells(study()), launches), launches,
-           lambda planned: images * (planned.contestant.cell.ranks == 1))  # fmt: skip
+           lambda planned: images[planned.contestant.cell.ranks])  # fmt: skip
     with journal.opened(directory) as current:
         for each in launches:
             current.end(each)
 
 
 def test_status_names_the_cells_that_were_given_up(cli: Cli, tmp_path: Path) -> None:
-    given_up_study(tmp_path / "tiny-study", 100.0)
+    ended_study(tmp_path / "tiny-study", {1: 100.0, 2: 0.0})
     text = cli("study", "status").stdout
     assert "study tiny: ended, with cells given up" in text
     assert "given up: ours: lenet on mnist, 2 ranks: rank 0 raised an error" in text
@@ -288,23 +292,21 @@ def test_status_names_the_cells_that_were_given_up(cli: Cli, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(("images", "what"), [(100.0, "some cells were given up"), (0.0, "nothing was measured")])
-def test_study_with_cells_given_up_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: float, what: str
-) -> None:
+def test_study_with_cells_given_up_fails(tmp_path: Path, images: float, what: str) -> None:
+    """Its launches fail again, since their data set is gone."""
     directory = tmp_path / "tiny-study"
-    given_up_study(directory, images)
-    sitting = Sitting([], 1.0, {"ours: lenet on mnist, 2 ranks": "rank 0 raised an error"})
-    monkeypatch.setattr(study_runner, "run", lambda *_: sitting)
-    with pytest.raises(RunFailed, match=f"{what}: rank 0 raised an error") as caught:
-        study_run._run(Config(), directory, study(), True, False)
+    ended_study(directory, {1: images, 2: 0.0})
+    resumed = study(repetitions=1, data={"mnist": tmp_path / "gone"})
+    with reachable("demo", slots=2) as config, pytest.raises(RunFailed, match=f"{what}: .*/gone: ") as caught:
+        study_run._run(config, directory, resumed, True, False)
     assert caught.value.exit_code == 1
     assert f"`orchestrator study {directory} --resume` then tries" in caught.value.hint
 
 
-def test_complete_study_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    resumable_study.create(tmp_path / "tiny-study", study())
-    monkeypatch.setattr(study_runner, "run", lambda *_: Sitting([], 1.0, {}))
-    study_run._run(Config(), tmp_path / "tiny-study", study(), True, False)
+def test_complete_study_succeeds(tmp_path: Path) -> None:
+    ended_study(tmp_path / "tiny-study", {1: 100.0, 2: 100.0})
+    with reachable("demo", slots=2) as config:
+        study_run._run(config, tmp_path / "tiny-study", study(repetitions=1), True, False)
 
 
 def test_relative_data_of_a_study_file_is_that_of_its_first_directory(
@@ -415,14 +417,23 @@ def test_file_whose_name_names_no_study_is_refused(cli: Cli, tmp_path: Path) -> 
     assert list(tmp_path.glob("*.yaml")) == []
 
 
-MACHINE = {"nodes": "2", "each node": "2 CPUs, 0 GPUs and 1 slots", "processor": "Fast 9000, 2 cores", "kernel": "6.1"}
+HARDWARE = "6.1\n2\nmodel name\t: Fast 9000\n16384000\navx2\n\n"
+MACHINE = machine_description.describe(HARDWARE, builders.cluster(1))
 
 
-def resume(directory: Path, cluster: str) -> None:
+@contextmanager
+def reachable(name: str, hardware: str = HARDWARE, **node: Any) -> Iterator[Config]:
+    """Deploy a cluster of one node that answers with its ``hardware``, and yield its configuration."""
+    with ssh_stand_in.listening(lambda _: hardware.encode()) as (port, host_key):
+        state_dir, cluster = ssh_stand_in.deployed(port, host_key, name, **node)
+        config = Config(name=name, nodes=1)
+        state.write(state_dir, Record(id="1a2b3c4d", config=config.model_dump(mode="json"), cluster=cluster))
+        yield config
+
+
+def resume(config: Config, directory: Path) -> None:
     """Open a study, as --resume does before its first launch."""
-    with study_runner._opened(
-        Config(name=cluster), directory, study(repetitions=3), launch_options.deployed_for_trainer, True
-    ):
+    with study_runner._opened(config, directory, study(repetitions=3), launch_options.deployed_for_trainer, True):
         pass
 
 
@@ -437,23 +448,22 @@ def measured_on(directory: Path, machine: dict[str, str], images: float | None =
 
 @pytest.mark.parametrize("cluster", ["default", "other"])
 @pytest.mark.parametrize(
-    ("change", "difference"),
+    ("cores", "gpus", "difference"),
     [
-        ({"processor": "Fast 9000, 4 cores"}, "processor: Fast 9000, 2 cores, now Fast 9000, 4 cores"),
-        ({"each node": "2 CPUs, 1 GPUs and 1 slots"}, "each node: 2 CPUs, 0 GPUs and 1 slots, now 2 CPUs, 1 GPUs"),
+        (4, 0, "processor: Fast 9000, 2 cores, now Fast 9000, 4 cores"),
+        (2, 1, "each node: 2 CPUs, 0 GPUs and 1 slots, now 2 CPUs, 1 GPUs"),
     ],
 )
 def test_resume_on_other_machines_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: str, change: dict[str, str], difference: str
+    tmp_path: Path, cluster: str, cores: int, gpus: int, difference: str
 ) -> None:
     """Their launches would be paired with those of the machines before."""
-    builders.deployed(cluster)
     directory = tmp_path / "tiny-study"
     measured_on(directory, MACHINE)
     before = {path: path.read_text() for path in directory.iterdir() if path.name != journal.LOCK}
-    monkeypatch.setattr(machine_description, "ask", lambda *_, **__: {**MACHINE, **change})
-    with pytest.raises(StateError, match=difference) as caught:
-        resume(directory, cluster)
+    hardware = HARDWARE.replace("\n2\n", f"\n{cores}\n")
+    with reachable(cluster, hardware, gpus=gpus) as config, pytest.raises(StateError, match=difference) as caught:
+        resume(config, directory)
     assert f"study {directory}/study.yaml --directory NEW" in caught.value.hint
     assert ("--cluster other" in caught.value.hint) == (cluster == "other")
     assert {path: path.read_text() for path in before} == before
@@ -467,13 +477,10 @@ def test_resume_on_other_machines_is_refused(
         ({"processor": "Slow 1, 1 cores"}, None),  # which measured nothing
     ],
 )
-def test_resume_on_machines_as_fast_continues(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: dict[str, str], images: float | None
-) -> None:
-    builders.deployed("other")
+def test_resume_on_machines_as_fast_continues(tmp_path: Path, before: dict[str, str], images: float | None) -> None:
     measured_on(tmp_path / "tiny-study", {**MACHINE, **before}, images)
-    monkeypatch.setattr(machine_description, "ask", lambda *_, **__: MACHINE)
-    resume(tmp_path / "tiny-study", "other")
+    with reachable("other") as config:
+        resume(config, tmp_path / "tiny-study")
     assert machine_description.read(tmp_path / "tiny-study") == MACHINE
     assert resumable_study.read_cluster(tmp_path / "tiny-study") == "other"
 

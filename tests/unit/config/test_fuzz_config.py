@@ -13,7 +13,7 @@ from orchestrator.config import yaml_documents
 from orchestrator.errors import ConfigError, PreflightError
 from orchestrator.providers.gcp.api import credentials as google
 from orchestrator.providers.openstack.api import credentials
-from orchestrator.recipes import validate
+from orchestrator.recipes import validate_recipe
 from orchestrator.schema import bounded_files
 from orchestrator.schema.bounded_files import Unreadable
 from tests.stand_ins import fuzz
@@ -73,12 +73,12 @@ def test_any_value_of_any_key_is_a_config_or_refused(tmp_path: Path, key: str, v
         config.load(path, {})
 
 
-@given(key=st.sampled_from([f"common.{key}" for key in validate.Settings.model_fields]), value=fuzz.WRITTEN)
+@given(key=st.sampled_from([f"common.{key}" for key in validate_recipe.Settings.model_fields]), value=fuzz.WRITTEN)
 def test_any_value_of_any_key_is_a_recipe_or_refused(tmp_path: Path, key: str, value: str) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(nested(key, value), encoding="utf-8", errors="surrogatepass")
     with fuzz.refused(ConfigError, f"{path}: "):
-        validate.user_recipe(path, list(recipes.datasets()))
+        validate_recipe.user_recipe(path, list(recipes.datasets()))
 
 
 @given(state_dir=st.sampled_from(fuzz.paths(CLOUD)), value=fuzz.VALUES)

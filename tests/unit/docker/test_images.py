@@ -5,12 +5,14 @@ import os
 
 import pytest
 
-from orchestrator.docker import cluster_resources, images
+from orchestrator.docker import images
 from orchestrator.docker.engine import Engine
-from tests.stand_ins.docker_stand_in import STALLS
+from tests.stand_ins import docker_stand_in
+from tests.stand_ins.docker_stand_in import STALLS, Answers
 from tests.unit.conftest import Connect
 
 IMAGE = "grafana-by-hand:1"
+USERS = (1000, 1001)
 
 
 def test_image_missing_in_a_registry_is_no_error(engine: Connect) -> None:
@@ -43,15 +45,19 @@ def test_successful_pull_gives_no_reason(engine: Connect) -> None:
     assert messages == ["Pulling", "Pulled"]
 
 
-def test_users_of_one_engine_keep_each_others_export(engine: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_of_one_engine_keep_each_others_export(monkeypatch: pytest.MonkeyPatch) -> None:
     removed: list[str] = []
-
-    def remove(engine: Engine, kind: str, key: str) -> None:
-        removed.append(key)
-
-    monkeypatch.setattr(cluster_resources, "remove", remove)
-    docker = engine({"/containers/create": (201, [{"Id": "made"}]), "/containers/made/export": (200, ["whole"])})
-    for user in (1000, 1001):
-        monkeypatch.setattr(os, "getuid", lambda user=user: user)
-        assert list(images.export(docker, "orchestrator-trainer:0123456789ab"))
-    assert removed == [f"orchestrator-export-{user}-0123456789ab" for user in (1000, 1000, 1001, 1001)]
+    answers: Answers = {
+        "/containers/create": (201, [{"Id": "made"}]),
+        "/containers/made/export": (200, ["whole"]),
+        **{
+            f"/containers/orchestrator-export-{user}-0123456789ab/json": (200, [{"Id": f"of-{user}"}]) for user in USERS
+        },
+        **{f"/containers/of-{user}": (200, []) for user in USERS},
+    }
+    with docker_stand_in.listening(answers, removed) as host:
+        monkeypatch.setenv("DOCKER_HOST", host)
+        for user in USERS:
+            monkeypatch.setattr(os, "getuid", lambda user=user: user)
+            assert list(images.export(Engine(), "orchestrator-trainer:0123456789ab"))
+    assert removed == [f"of-{user}" for user in (1000, 1000, 1001, 1001)]

@@ -1,22 +1,22 @@
 """Checks of a deploy before it changes anything."""
 
-import contextlib
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from orchestrator import state
 from orchestrator.ansible.inventory import inventory
-from orchestrator.docker import context
+from orchestrator.config import Config
 from orchestrator.errors import StateError
 from orchestrator.lifecycle import deploy
 from orchestrator.lifecycle.deploy_steps import NodeSteps
 from orchestrator.providers import trainer_image
-from orchestrator.runs import control
 from orchestrator.state import Record, StateDir
 from orchestrator.terraform import sources
 from tests import builders
+from tests.stand_ins import ssh_stand_in
 
 
 def test_head_that_was_never_reached_has_no_blocking_run() -> None:
@@ -80,52 +80,53 @@ def test_applied_deploy_is_recorded() -> None:
     assert not deploy._unchanged(state_dir, builders.read_record(state_dir), {"nodes": 2})
 
 
+UNIT = b"orchestrator-resnet20-mnist-1.service loaded active running -\n"
+Hosts = tuple[StateDir, Record]
+
+
 @pytest.fixture
-def run_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulate a head with a run."""
-    monkeypatch.setattr(control, "head_session", lambda state_dir, cluster: contextlib.nullcontext())
-    monkeypatch.setattr(control, "active", lambda head: ["resnet20-mnist-1"])
+def hosts() -> Iterator[Hosts]:
+    """Yield a cluster whose trainer is a container that Ansible started, with a run on its head."""
+    with ssh_stand_in.listening(lambda command: UNIT if "list-units" in command else None) as (port, host_key):
+        state_dir, cluster = ssh_stand_in.deployed(port, host_key)
+        cluster = cluster.model_copy(update={"trainer": "container"})
+        config = {**Config(name="demo", nodes=1).model_dump(mode="json"), "provider": "hosts"}
+        record = Record(id="1a2b3c4d", config=config, cluster=cluster, host_keys=builders.host_keys(cluster))
+        write_inventory(state_dir, record, trainer_image.trainer(record))
+        yield state_dir, record
 
 
-def deployed_on_hosts() -> tuple[StateDir, Record]:
-    """Return a cluster whose trainer is a container that Ansible started."""
-    state_dir = builders.deployed("demo", provider="hosts")
-    record = builders.read_record(state_dir)
+def write_inventory(state_dir: StateDir, record: Record, trainer: dict[str, Any]) -> None:
     assert record.cluster
-    cluster = record.cluster.model_copy(update={"trainer": "container"})
-    record = record.model_copy(update={"cluster": cluster})
-    hosts = inventory(cluster, state_dir.key, state_dir.known_hosts, record.host_keys, trainer_image.trainer(record))
-    state.replace(state_dir.ansible / "inventory.json", json.dumps(hosts))
-    return state_dir, record
+    content = inventory(record.cluster, state_dir.key, state_dir.known_hosts, record.host_keys, trainer)
+    state.replace(state_dir.ansible / "inventory.json", json.dumps(content))
 
 
-@pytest.mark.usefixtures("run_under_way")
-def test_deploy_with_the_same_trainer_spares_a_run() -> None:
-    state_dir, record = deployed_on_hosts()
+def test_deploy_with_the_same_trainer_spares_a_run(hosts: Hosts) -> None:
+    state_dir, record = hosts
     deploy._spare_runs(state_dir, record, record)
 
 
-@pytest.mark.usefixtures("run_under_way")
 @pytest.mark.parametrize("setting", [{"framework": "pytorch"}, {"image": "registry.example.org/own:1"}])
-def test_run_blocks_another_trainer(setting: dict[str, Any]) -> None:
-    state_dir, record = deployed_on_hosts()
+def test_run_blocks_another_trainer(hosts: Hosts, setting: dict[str, Any]) -> None:
+    state_dir, record = hosts
     other = record.model_copy(update={"config": {**record.config, **setting}})
     with pytest.raises(StateError, match="run resnet20-mnist-1 is using the cluster"):
         deploy._spare_runs(state_dir, record, other)
 
 
-@pytest.mark.usefixtures("run_under_way")
-def test_run_blocks_the_trainer_of_another_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    state_dir, record = deployed_on_hosts()
-    monkeypatch.setattr(context, "inputs", lambda: iter(()))
+def test_run_blocks_the_trainer_of_another_version(hosts: Hosts) -> None:
+    state_dir, record = hosts
+    trainer = trainer_image.trainer(record)
+    image = trainer["trainer_image"].partition(":")[0]
+    write_inventory(state_dir, record, {**trainer, "trainer_image": f"{image}:{builders.DIGEST}"})
     with pytest.raises(StateError, match="is using the cluster"):
         deploy._spare_runs(state_dir, record, record)
 
 
-@pytest.mark.usefixtures("run_under_way")
 @pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"all": {"vars": null}}'])
-def test_run_blocks_a_deploy_if_the_former_trainer_is_unknown(content: str | None) -> None:
-    state_dir, record = deployed_on_hosts()
+def test_run_blocks_a_deploy_if_the_former_trainer_is_unknown(hosts: Hosts, content: str | None) -> None:
+    state_dir, record = hosts
     path = state_dir.ansible / "inventory.json"
     if content is None:
         path.unlink()

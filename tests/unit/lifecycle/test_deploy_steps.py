@@ -10,7 +10,7 @@ from orchestrator.errors import CommandFailed, NodesFailed
 from orchestrator.lifecycle.deploy_steps import NodeSteps
 from orchestrator.providers import provisioning
 from orchestrator.state import Record
-from orchestrator.terraform.output import Errors
+from orchestrator.terraform.apply_output import Errors
 from tests import builders
 
 APPLY = """

@@ -12,10 +12,8 @@ from orchestrator import cluster as clusters
 from orchestrator import state
 from orchestrator.errors import StateError
 from orchestrator.lifecycle import fetch_before_removal
-from orchestrator.monitoring import connection, series
-from orchestrator.monitoring.prometheus import Prometheus
+from orchestrator.monitoring import connection, run_series
 from orchestrator.runs import fetch_limits, run_record
-from orchestrator.runs.run_record import Run
 from orchestrator.schema import RunStatus
 from orchestrator.state import StateDir
 from orchestrator.terraform import sources, state_file
@@ -171,7 +169,7 @@ def test_head_is_asked_once_for_output_that_is_too_large(tmp_path: Path, monkeyp
 
 
 TRAINED = ("oldest", "middle", "newest")
-LABELS = ("label/run/values", series.MARK)
+LABELS = ("label/run/values", run_series.MARK)
 
 
 def with_trained_runs() -> StateDir:
@@ -183,6 +181,14 @@ def with_trained_runs() -> StateDir:
     return state_dir
 
 
+def answers_for_runs() -> dict[tuple[str, str], Any]:
+    """Return the answers of a Prometheus with the series of the three runs."""
+    answers: dict[tuple[str, str], Any] = {}
+    for run in TRAINED:
+        answers |= prometheus_stand_in.answers_for_run(prometheus_stand_in.training(run), run)
+    return {**answers, LABELS: TRAINED}
+
+
 def saved(state_dir: StateDir) -> set[str]:
     return {run for run in TRAINED if (state_dir.runs / run / "metrics").exists()}
 
@@ -190,11 +196,9 @@ def saved(state_dir: StateDir) -> set[str]:
 def test_run_whose_series_cannot_be_saved_costs_no_other(
     stand_in: conftest.StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    state_dir, answers = with_trained_runs(), dict[tuple[str, str], Any]()
-    for run in TRAINED:
-        answers |= prometheus_stand_in.answers_for_run(prometheus_stand_in.training(run), run)
-    answers["query_range", f'count({series.MARK}{{run="middle"}})'] = prometheus_stand_in.matrix()
-    with prometheus_stand_in.listening({**answers, LABELS: TRAINED}) as port:
+    state_dir, answers = with_trained_runs(), answers_for_runs()
+    answers["query_range", f'count({run_series.MARK}{{run="middle"}})'] = prometheus_stand_in.matrix()
+    with prometheus_stand_in.listening(answers) as port:
         tunnel_stand_in.on_path(stand_in, {connection.PROMETHEUS.port: port})
         fetch_before_removal.save_series(state_dir, builders.read_record(state_dir))
     assert saved(state_dir) == {"oldest", "newest"}
@@ -207,34 +211,29 @@ def test_slow_run_is_given_up_and_the_next_one_tried(
     monkeypatch.setattr(fetch_before_removal, "RUN_SERIES_SECONDS", 0.3)
     monkeypatch.setattr(fetch_before_removal, "SERIES_SECONDS", 10.0)  # for all three runs
     state_dir = with_trained_runs()
-    with prometheus_stand_in.listening({LABELS: TRAINED}, seconds=0.2) as port:
+    with prometheus_stand_in.listening(answers_for_runs(), seconds=0.2) as port:
         tunnel_stand_in.on_path(stand_in, {connection.PROMETHEUS.port: port})
-        monkeypatch.setattr(series, "save", _fetch_for_long)
         fetch_before_removal.save_series(state_dir, builders.read_record(state_dir))
     notes = [line for line in capsys.readouterr().err.splitlines() if "could not be saved" in line]
     assert [line.split()[3] for line in notes] == ["newest", "middle", "oldest"]
-
-
-def _fetch_for_long(state_dir: StateDir, prometheus: Prometheus, run: Run, ended: float | None) -> None:
-    while True:
-        prometheus.now()
 
 
 def test_runs_that_a_failing_prometheus_keeps_are_named(
     stand_in: conftest.StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(fetch_before_removal, "ANSWER_SECONDS", 2.0)
-    state_dir, stack, tried = with_trained_runs(), ExitStack(), list[str]()
+    state_dir, stack = with_trained_runs(), ExitStack()
+    last = max(query for path, query in answers_for_runs() if path == "query_range" and "newest" in query)
 
-    def save(state_dir: StateDir, prometheus: Prometheus, run: Run, ended: float | None) -> None:
-        tried.append(run.id)
-        stack.close()
+    class Requests(list[dict[str, str]]):
+        def append(self, request: dict[str, str]) -> None:
+            if request.get("query") == last:
+                stack.close()
 
-    monkeypatch.setattr(series, "save", save)
     with stack:
-        port = stack.enter_context(prometheus_stand_in.listening({LABELS: TRAINED}))
+        port = stack.enter_context(prometheus_stand_in.listening(answers_for_runs(), Requests()))
         tunnel_stand_in.on_path(stand_in, {connection.PROMETHEUS.port: port})
         started = time.monotonic()
         fetch_before_removal.save_series(state_dir, builders.read_record(state_dir))
-    assert (tried, time.monotonic() - started < 20.0) == (["newest"], True)
+    assert (saved(state_dir), time.monotonic() - started < 20.0) == ({"newest"}, True)
     assert "metrics of runs middle, oldest could not be saved: Prometheus does not answer" in capsys.readouterr().err

@@ -20,8 +20,8 @@ from tests.unit.conftest import StandIn, Start
 
 HOLD = """
 import sys
-from orchestrator import lock, state
-with lock.held(state.for_cluster("demo")):
+from orchestrator import cluster_lock, state
+with cluster_lock.held(state.for_cluster("demo")):
     print("held")
     sys.stdin.read()
 """

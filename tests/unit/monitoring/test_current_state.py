@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from orchestrator.monitoring import current_state, summary
+from orchestrator.monitoring import current_state, series_summary
 from orchestrator.monitoring.current_state import Gpu, Slowest, Top
 from orchestrator.monitoring.prometheus import Prometheus, Series
 from tests.stand_ins import prometheus_stand_in
@@ -105,7 +105,7 @@ def test_parts_of_a_step_sum_to_it() -> None:
     [run] = top_of(prometheus_stand_in.training()).runs
     assert run.step_seconds == pytest.approx(0.1125)
     assert sum(part or 0.0 for part in run.split_seconds.values()) == pytest.approx(run.step_seconds)
-    assert summary.shares(run.split_seconds)["compute"] == pytest.approx(0.5)
+    assert series_summary.shares(run.split_seconds)["compute"] == pytest.approx(0.5)
 
 
 def test_ended_run_has_its_mean_and_no_current_values() -> None:
@@ -136,7 +136,7 @@ def test_run_of_one_step_or_with_nan_loss_has_gaps() -> None:
 
 def test_rank_that_moved_to_another_node_counts_once() -> None:
     moved = [Series(s.name, {**s.labels, "node": "demo-worker-0"}, s.samples) for s in _of_rank_0()]
-    whole = summary.by_run([*prometheus_stand_in.training(), *moved])["resnet20-mnist-1"]
+    whole = series_summary.by_run([*prometheus_stand_in.training(), *moved])["resnet20-mnist-1"]
     assert [rank.rank for rank in whole.per_rank] == [0, 1]
     assert whole.images_per_second == pytest.approx(576.0)
 

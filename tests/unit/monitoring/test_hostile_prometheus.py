@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from orchestrator.cli import monitoring_tables, output
 from orchestrator.errors import ContractError
-from orchestrator.monitoring import current_state, series, summary
+from orchestrator.monitoring import current_state, run_series, series_summary
 from orchestrator.monitoring.prometheus import Prometheus, Series
 from tests import builders
 from tests.stand_ins import prometheus_stand_in
@@ -31,7 +31,7 @@ def show(shown: list[Series]) -> None:
         result = current_state.query_top(prometheus, ["demo-head", "demo-worker-0"])
     output.console.print(monitoring_tables.tables("demo", result))
     output.as_json(result)
-    for training in summary.by_run(shown).values():
+    for training in series_summary.by_run(shown).values():
         monitoring_tables.run(training)
         output.as_json(training)
 
@@ -65,7 +65,7 @@ def refused(answers: Answers) -> str:
         Prometheus(f"http://127.0.0.1:{port}") as prometheus,
         pytest.raises(ContractError) as caught,
     ):
-        series.fetch(prometheus, RUN, None)
+        run_series.fetch(prometheus, RUN, None)
     assert len(str(caught.value)) < 2000
     return str(caught.value)
 
@@ -85,13 +85,13 @@ def test_missing_clock_is_refused() -> None:
 
 @pytest.mark.parametrize("time", TIMES)
 def test_sample_with_an_invalid_time_is_refused(time: Any) -> None:
-    name = f'count({series.MARK}{{run="{RUN.id}"}})'
+    name = f'count({run_series.MARK}{{run="{RUN.id}"}})'
     values = [[time, "1"]] * 1000
     message = refused({("query_range", name): {"resultType": "matrix", "result": [{"metric": {}, "values": values}]}})
     assert "result.0.values.0" in message
 
 
 def test_series_without_a_sample_is_refused() -> None:
-    name = f'count({series.MARK}{{run="{RUN.id}"}})'
+    name = f'count({run_series.MARK}{{run="{RUN.id}"}})'
     message = refused({("query_range", name): json.loads('{"result": [{"metric": {}}]}')})
     assert "without a sample" in message

@@ -14,7 +14,7 @@ from orchestrator import state
 from orchestrator.config import Config
 from orchestrator.errors import NodesFailed, PreflightError
 from orchestrator.providers import hosts
-from orchestrator.providers.hosts import adoption, host_survey, login
+from orchestrator.providers.hosts import adoption, login, survey_answers
 from orchestrator.providers.hosts.adoption import HostSet
 from orchestrator.ssh import Unreachable
 from orchestrator.state import Record
@@ -68,7 +68,7 @@ def config(*addresses: str, **more: Any) -> Config:
 
 def record(settings: Config, last: Record | None = None) -> Record:
     """Return the record of a deploy, after ``last`` if given."""
-    host_survey.survey(settings)
+    survey_answers.survey(settings)
     before = last or Record(id="1a2b3c4d", config={})
     variables = {
         "slots": None,
@@ -272,7 +272,7 @@ def test_any_machine_can_be_surveyed(stand_in: StandIn, monkeypatch: pytest.Monk
     stand_in("ssh", 'for word; do :; done; exec /bin/sh -c "$word"')
     monkeypatch.setenv("PATH", os.pathsep.join([os.environ["PATH"], path]))
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 50000 10.0.0.10 2222")
-    survey = host_survey.survey_host(login.Login(address="10.0.0.10"))
+    survey = survey_answers.survey_host(login.Login(address="10.0.0.10"))
     assert survey.architecture == os.uname().machine
     assert survey.cpus == len(os.sched_getaffinity(0))
     assert (survey.reached_at, survey.listens_on) == ("10.0.0.10", 2222)

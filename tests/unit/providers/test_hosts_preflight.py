@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from orchestrator.config import Config
 from orchestrator.errors import PreflightError
-from orchestrator.providers.hosts import host_survey, preflight_checks
-from orchestrator.providers.hosts.host_survey import HostSurvey, SurveyedHost
+from orchestrator.providers.hosts import preflight_checks, survey_answers
 from orchestrator.providers.hosts.login import Login, Resolved
+from orchestrator.providers.hosts.survey_answers import HostSurvey, SurveyedHost
 
 OURS = "1a2b3c4d"
 
@@ -207,9 +207,9 @@ def account(number: int) -> str:
 
 
 def test_account_has_one_uid_on_all_hosts() -> None:
-    assert host_survey.account_id([host(), host("demo-worker-0")]) == (700, 700)
-    assert host_survey.account_id([host(ids="700 701"), host("demo-worker-0", ids="702")]) == (703, 703)
-    assert host_survey.account_id([host(account=account(1000), ids="1000"), host("demo-worker-0", ids="0")]) == (
+    assert survey_answers.account_id([host(), host("demo-worker-0")]) == (700, 700)
+    assert survey_answers.account_id([host(ids="700 701"), host("demo-worker-0", ids="702")]) == (703, 703)
+    assert survey_answers.account_id([host(account=account(1000), ids="1000"), host("demo-worker-0", ids="0")]) == (
         1000,
         1000,
     )
@@ -217,9 +217,9 @@ def test_account_has_one_uid_on_all_hosts() -> None:
 
 def test_hosts_without_a_common_uid_are_named() -> None:
     with pytest.raises(PreflightError, match="1000:1000 on demo-head, 1001:1001 on demo-worker-0"):
-        host_survey.account_id([host(account=account(1000)), host("demo-worker-0", account=account(1001))])
+        survey_answers.account_id([host(account=account(1000)), host("demo-worker-0", account=account(1001))])
     with pytest.raises(PreflightError, match="1000:1000 is account orchestrator on demo-head and another on demo-wor"):
-        host_survey.account_id([host(account=account(1000)), host("demo-worker-0", ids="0 1000")])
+        survey_answers.account_id([host(account=account(1000)), host("demo-worker-0", ids="0 1000")])
 
 
 @pytest.mark.parametrize(

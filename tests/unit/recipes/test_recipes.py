@@ -10,7 +10,7 @@ import yaml
 from orchestrator import recipes
 from orchestrator.config import Launch, Train
 from orchestrator.errors import ConfigError
-from orchestrator.recipes import validate
+from orchestrator.recipes import validate_recipe
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer.data import sdss
 
@@ -81,7 +81,7 @@ def test_packaged_recipes_are_valid_and_describe_the_network(model: str, tmp_pat
     card = recipes.card(model)
     sections = {key: value for key, value in card.items() if key not in facts}
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(sections))
-    assert validate.user_recipe(tmp_path / "recipe.yaml", list(recipes.datasets())) == sections
+    assert validate_recipe.user_recipe(tmp_path / "recipe.yaml", list(recipes.datasets())) == sections
     assert facts - {"table", "small_memory"} <= set(card)
     assert set(card["expected"]) <= set(recipes.datasets())
     assert all(0 < figures["top1"] < 100 and figures["source"] for figures in card["expected"].values())
@@ -90,7 +90,7 @@ def test_packaged_recipes_are_valid_and_describe_the_network(model: str, tmp_pat
 def test_recipe_keys_are_keys_of_train_and_launch() -> None:
     of_launch = set(recipes.gradient_exchange.OF_LAUNCH)
     assert of_launch <= set(Launch.model_fields) - set(TrainConfig.model_fields)
-    assert set(validate.Settings.model_fields) <= set(TrainConfig.model_fields) | of_launch
+    assert set(validate_recipe.Settings.model_fields) <= set(TrainConfig.model_fields) | of_launch
 
 
 @pytest.fixture

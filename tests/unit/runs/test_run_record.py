@@ -158,4 +158,4 @@ def test_run_of_a_queue_has_the_unit_of_the_queue() -> None:
     queue = builders.run(id="queue-1", kind=run_record.QUEUE)
     assert builders.run(queue=queue.id).unit == queue.unit == "orchestrator-queue-1"
     words = systemd_units.unit_command(builders.cluster(), queue)
-    assert words[-2:] == ["orchestrator.trainer.supervision.run_queue", queue.directory]
+    assert words[-2:] == ["orchestrator.trainer.supervision.start_queued_runs", queue.directory]

@@ -1,13 +1,15 @@
 """A user's script: the files that are sent, and the command on the nodes."""
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
 
 from orchestrator.errors import ConfigError
-from orchestrator.runs import script, secret_files, sent_files, source_archive
+from orchestrator.runs import script, sent_files, source_archive
 from orchestrator.runs.script import Source
+from tests import waiting
 from tests.unit.conftest import Cli
 
 
@@ -326,12 +328,22 @@ def test_non_executable_program_is_refused_with_the_remedy(project: Path) -> Non
     assert caught.value.problems == ["run: ./go: is not executable: `chmod +x ./go`"]
 
 
-def test_file_that_disappears_meanwhile_is_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    removed = project / "gone"
-    removed.touch()
-    monkeypatch.setattr(secret_files, "reason", lambda path: removed.unlink() if path == removed else "")
-    with pytest.raises(ConfigError, match=f"run: {removed}: No such file"):
-        gather()
+def test_file_that_disappears_meanwhile_is_named(project: Path) -> None:
+    removed, over = project / "gone", threading.Event()
+
+    def come_and_go() -> None:
+        while not over.is_set():
+            removed.touch()
+            removed.unlink()
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        with pytest.raises(ConfigError, match=f"run: {removed}: No such file"):
+            waiting.until(lambda: not gather())  # until it disappears between its listing and its reading
+    finally:
+        over.set()
+        thread.join()
 
 
 def test_file_that_disappears_before_the_start_is_named(project: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator import health, ssh, state
+from orchestrator import node_health, ssh, state
 from orchestrator.errors import ContractError
 from orchestrator.runs import gloo_or_mpi, resumed_run_config
 from orchestrator.runs.launchers import hostfile
@@ -59,7 +59,7 @@ def test_damaged_report_of_a_node_is_refused(kind: str) -> None:
         ssh_stand_in.session(answer_with("telemetry.node_report", DAMAGED[kind])) as head,
         pytest.raises(ContractError) as caught,
     ):
-        health.node_report(head, cluster, cluster.nodes["demo-head"])
+        node_health.node_report(head, cluster, cluster.nodes["demo-head"])
     refused(caught, "report of the node", "`orchestrator deploy --cluster demo`")
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from orchestrator import providers, ssh, state, terraform
 from orchestrator.cli import result_tables
 from orchestrator.errors import StateError
-from orchestrator.monitoring import series
+from orchestrator.monitoring import run_series
 from orchestrator.providers.hosts import selection
 from orchestrator.providers.hosts.adoption import HostSet, Machine
 from orchestrator.providers.hosts.login import Login
@@ -136,7 +136,7 @@ def test_any_password_file_is_read_or_refused_unseen(state_dir: StateDir, conten
 def test_any_series_are_read_or_refused_with_their_name(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "loss.csv").write_bytes(content)
     with fuzz.refused(StateError, str(tmp_path / "loss.csv")):
-        series.read(tmp_path)
+        run_series.read(tmp_path)
 
 
 LOGIN = Login(address="10.0.0.10", user="me", port=22, identity="/key", jump="gate")

@@ -1,5 +1,6 @@
 """Size of the cluster of a study, as it is deployed or configured."""
 
+import cProfile
 from typing import Any
 
 import pytest
@@ -7,7 +8,6 @@ import pytest
 from orchestrator import state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.state import Record
 from orchestrator.studies import cluster_size
 from tests import builders
 
@@ -44,8 +44,9 @@ def test_head_without_a_gpu_is_idle_beside_workers_with_gpus(
     assert cluster_size.read(Config()) == size
 
 
-def test_cluster_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    reads: list[Record | None] = []
-    monkeypatch.setattr(state, "read", lambda _: reads.append(None))
-    cluster_size.read(Config())
-    assert len(reads) == 1
+def test_cluster_is_read_once() -> None:
+    deployed(without_gpus_on_the_head(3))
+    profile = cProfile.Profile()
+    profile.runcall(cluster_size.read, Config())
+    [calls] = [entry.callcount for entry in profile.getstats() if entry.code is state.read.__code__]
+    assert calls == 1

@@ -19,6 +19,9 @@ class Sums:
     def __getitem__(self, number: int) -> Any:
         return self.numbers[number]
 
+    def __float__(self) -> float:
+        return float(self.numbers)
+
 
 @pytest.fixture
 def horovod() -> MagicMock:
@@ -36,6 +39,7 @@ def measurements(monkeypatch: pytest.MonkeyPatch, horovod: MagicMock, framework:
     """Import the measurements of a framework."""
     short = {"tensorflow": "tensorflow", "pytorch": "torch"}[framework]
     stand_in = MagicMock(ones=np.ones, zeros=np.zeros, function=lambda **_: lambda function: function)
+    stand_in.tensor = lambda value, device: np.array(value)
     package = MagicMock(**{short: horovod})
     for name, replaced in {short: stand_in, "horovod": package, f"horovod.{short}": horovod}.items():
         monkeypatch.setitem(sys.modules, name, replaced)
@@ -50,11 +54,10 @@ def test_message_of_ones_returns_one_sum(monkeypatch: pytest.MonkeyPatch, horovo
 
 
 def test_wrong_sum_of_a_message_ends_the_check(monkeypatch: pytest.MonkeyPatch, horovod: MagicMock) -> None:
-    framework = measurements(monkeypatch, horovod, "pytorch")
+    measurements(monkeypatch, horovod, "pytorch")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.delitem(sys.modules, "orchestrator.trainer.check.__main__", raising=False)
     check = importlib.import_module("orchestrator.trainer.check.__main__")
-    monkeypatch.setattr(framework, "allreduce", lambda value, op, name: value)
     assert check._measure_message(64).bytes == 64
     horovod.allreduce = lambda numbers, op, name: numbers
     with pytest.raises(SystemExit, match="rank 1: the allreduce of 1,024 bytes of ones gave 1, expected 2"):

@@ -285,7 +285,7 @@ def test_version_that_a_user_sets_is_kept(tmp_path: Path) -> None:
 
 
 def manage(python: Path, shared: Path, *hashes: str) -> list[str]:
-    argv = [str(python), "-m", f"{ROOM}.manage", str(shared), *hashes]
+    argv = [str(python), "-m", f"{ROOM}.list_and_remove", str(shared), *hashes]
     output = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     return [overlay.hash for overlay in Overlays.model_validate_json(output).overlays]
 
@@ -314,7 +314,7 @@ def test_overlays_are_listed_and_removed_with_their_kernels(python: Path, shared
 
 
 def test_nothing_is_removed_during_an_installation(python: Path, shared: Path) -> None:
-    argv = [str(python), "-m", f"{ROOM}.manage", str(shared), HASH]
+    argv = [str(python), "-m", f"{ROOM}.list_and_remove", str(shared), HASH]
     with overlays.locked(shared, lambda: None):
         refused = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (refused.returncode, refused.stderr) == (1, "packages are being installed: wait for it\n")

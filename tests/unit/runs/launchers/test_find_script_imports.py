@@ -5,17 +5,19 @@ from pathlib import Path
 import pytest
 
 from orchestrator.runs import script
-from orchestrator.runs.launchers import script_imports
+from orchestrator.runs.launchers import find_script_imports
 
 DDP = "from torch.nn.parallel import DistributedDataParallel as DDP\nimport torch.distributed as dist\n"
 
 
-def needed(directory: Path, argv: list[str], **files: str) -> script_imports.Needed:
+def needed(directory: Path, argv: list[str], **files: str) -> find_script_imports.Needed:
     for name, text in files.items():
         path = directory / f"{name.replace('__', '/')}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    return script_imports.needed(script.gather([*argv[:1], *(str(directory / word) for word in argv[1:2]), *argv[2:]]))
+    return find_script_imports.needed(
+        script.gather([*argv[:1], *(str(directory / word) for word in argv[1:2]), *argv[2:]])
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ def test_parameter_servers_are_recognized(tmp_path: Path, spelling: str) -> None
 def test_module_of_the_current_directory_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "train.py").write_text("import torch.distributed")
     monkeypatch.chdir(tmp_path)
-    assert script_imports.needed(script.gather(["python", "-m", "train"])).launcher == "torchrun"
+    assert find_script_imports.needed(script.gather(["python", "-m", "train"])).launcher == "torchrun"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_relative_imports_of_a_package_are_read(tmp_path: Path, monkeypatch: pyt
         (tmp_path / "pkg" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "pkg" / f"{name}.py").write_text(content)
     monkeypatch.chdir(tmp_path)
-    assert script_imports.needed(script.gather(["python", "-m", "pkg.train"])) == ("mpirun", "mpi4py", False)
+    assert find_script_imports.needed(script.gather(["python", "-m", "pkg.train"])) == ("mpirun", "mpi4py", False)
 
 
 def test_relative_import_is_not_taken_for_a_package_of_that_name(
@@ -97,7 +99,7 @@ def test_relative_import_is_not_taken_for_a_package_of_that_name(
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "train.py").write_text("from .ray import trace")
     monkeypatch.chdir(tmp_path)
-    assert script_imports.needed(script.gather(["python", "-m", "pkg.train"])).launcher == "plain"
+    assert find_script_imports.needed(script.gather(["python", "-m", "pkg.train"])).launcher == "plain"
 
 
 @pytest.mark.parametrize("module", ["mpi4py", "mpi4py.futures"])
@@ -105,10 +107,10 @@ def test_mpi4py_as_a_module_needs_mpirun(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "solo.py").write_text("import numpy")
     monkeypatch.chdir(tmp_path)
     source = script.gather(["python", "-m", module, "solo.py"])
-    assert script_imports.needed(source) == ("mpirun", "mpi4py", False)
+    assert find_script_imports.needed(source) == ("mpirun", "mpi4py", False)
 
 
 def test_program_of_another_language_may_start_anything(tmp_path: Path) -> None:
     (tmp_path / "start.sh").write_text("#!/bin/sh\nexec python train.py\n")
     (tmp_path / "start.sh").chmod(0o755)
-    assert script_imports.needed(script.gather([str(tmp_path / "start.sh")])).launcher == "horovod"
+    assert find_script_imports.needed(script.gather([str(tmp_path / "start.sh")])).launcher == "horovod"

@@ -4,8 +4,8 @@ from orchestrator import progress
 from orchestrator.config import Config, Launch
 from orchestrator.errors import ConfigError, command
 from orchestrator.runs import unsent_files
-from orchestrator.runs.launchers import script_imports
-from orchestrator.runs.launchers.script_imports import Needed
+from orchestrator.runs.launchers import find_script_imports
+from orchestrator.runs.launchers.find_script_imports import Needed
 from orchestrator.runs.script import Source
 
 # The package that a launcher is a part of, and the frameworks whose images have it.
@@ -19,7 +19,7 @@ def choose(options: Launch, source: Source) -> Launch:
         ConfigError: The options do not fit the launcher, or lack the parameter servers that the script uses.
     """
     progress.note(unsent_files.note_on_imports(source))
-    needed = script_imports.needed(source)
+    needed = find_script_imports.needed(source)
     if options.launcher == "auto":
         launcher, reason = _best(options, needed)
         options = options.model_copy(update={"launcher": launcher})

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from orchestrator import health as health_checks
+from orchestrator import node_health as health_checks
 from orchestrator import progress
 from orchestrator.cluster import Cluster, hosts
 from orchestrator.config import Launch

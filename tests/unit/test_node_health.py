@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator import health as health_checks
+from orchestrator import node_health as health_checks
 from orchestrator.errors import ConfigError, NodesFailed, StateError
-from orchestrator.health import Check, Health
+from orchestrator.node_health import Check, Health
 from orchestrator.schema import NodeReport
 from tests import builders
 

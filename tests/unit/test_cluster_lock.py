@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import lock, process, state
+from orchestrator import cluster_lock, process, state
 from orchestrator.errors import ConfigError, StateError
 from orchestrator.process import interrupts
 from tests import waiting
@@ -14,16 +14,16 @@ from tests.unit.conftest import Start
 
 HOLD = """
 import sys, time
-from orchestrator import lock, state
-with lock.held(state.for_cluster("demo")):
+from orchestrator import cluster_lock, state
+with cluster_lock.held(state.for_cluster("demo")):
     print("held")
     sys.stdin.read()
 """
 # State after a killed deploy: the lock holder is gone, its Terraform (here a sleep) still runs.
 LEAVE_A_CHILD = """
 import sys, subprocess
-from orchestrator import lock, state
-with lock.held(state.for_cluster("demo")):
+from orchestrator import cluster_lock, state
+with cluster_lock.held(state.for_cluster("demo")):
     print(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True).pid)
     sys.stdin.read()
 """
@@ -32,7 +32,7 @@ with lock.held(state.for_cluster("demo")):
 def test_second_process_is_refused_with_the_pid_of_the_holder(start: Start) -> None:
     holder = start("-c", HOLD)
     assert waiting.read_line(holder) == "held"
-    with pytest.raises(StateError) as caught, lock.held(state.for_cluster("demo")):
+    with pytest.raises(StateError) as caught, cluster_lock.held(state.for_cluster("demo")):
         pass
     assert re.search(rf"'demo' is locked by pid {holder.pid} since \d{{4}}-\d\d-\d\d", caught.value.message)
 
@@ -40,7 +40,7 @@ def test_second_process_is_refused_with_the_pid_of_the_holder(start: Start) -> N
 def test_clusters_of_other_names_are_free(start: Start) -> None:
     holder = start("-c", HOLD)
     assert waiting.read_line(holder) == "held"
-    with lock.held(state.for_cluster("other")):
+    with cluster_lock.held(state.for_cluster("other")):
         assert (state.for_cluster("other").path / "lock").exists()
 
 
@@ -48,7 +48,7 @@ def test_lock_is_released_when_its_holder_ends(start: Start) -> None:
     holder = start("-c", HOLD)
     assert waiting.read_line(holder) == "held"
     holder.communicate("")
-    with lock.held(state.for_cluster("demo")):
+    with cluster_lock.held(state.for_cluster("demo")):
         assert holder.returncode == 0
 
 
@@ -57,7 +57,7 @@ def test_lock_is_released_when_its_holder_is_killed(start: Start) -> None:
     assert waiting.read_line(holder) == "held"
     holder.kill()
     assert holder.wait() == -signal.SIGKILL
-    with lock.held(state.for_cluster("demo")):
+    with cluster_lock.held(state.for_cluster("demo")):
         assert not waiting.is_running(holder.pid)
 
 
@@ -67,26 +67,26 @@ def test_programs_of_a_killed_holder_are_ended_by_the_next(start: Start) -> None
     holder.kill()
     holder.wait()
     assert waiting.is_running(orphan)
-    with lock.held(state.for_cluster("demo")):
+    with cluster_lock.held(state.for_cluster("demo")):
         assert waiting.ends(orphan)
 
 
 def test_lock_is_released_after_an_error(start: Start) -> None:
-    with pytest.raises(ZeroDivisionError), lock.held(state.for_cluster("demo")):
+    with pytest.raises(ZeroDivisionError), cluster_lock.held(state.for_cluster("demo")):
         raise ZeroDivisionError
     holder = start("-c", HOLD)
     assert waiting.read_line(holder) == "held"
 
 
 def test_programs_under_the_lock_are_marked_with_the_cluster(tmp_path: Path) -> None:
-    with lock.held(state.for_cluster("demo")):
+    with cluster_lock.held(state.for_cluster("demo")):
         result = process.run("look", ["sh", "-c", f"echo ${interrupts.OWNER}"])
     assert result.strip() == str(state.for_cluster("demo").path)
 
 
 def test_state_directory_that_cannot_be_made_names_the_remedy(own_directories: Path, tmp_path: Path) -> None:
     own_directories.touch()  # a file in place of the directory of all clusters
-    with pytest.raises(ConfigError) as caught, lock.held(state.for_cluster("demo")):
+    with pytest.raises(ConfigError) as caught, cluster_lock.held(state.for_cluster("demo")):
         pass
     assert "XDG_STATE_HOME" in caught.value.hint
 
@@ -94,9 +94,9 @@ def test_state_directory_that_cannot_be_made_names_the_remedy(own_directories: P
 def test_timeout_of_a_lock_names_its_holder(tmp_path: Path) -> None:
     path = tmp_path / "new" / "lock"
     with (
-        lock.waited(path, "packs", 0.0),
+        cluster_lock.waited(path, "packs", 0.0),
         pytest.raises(StateError, match="another command that packs has not ended") as caught,
-        lock.waited(path, "packs", 0.2),
+        cluster_lock.waited(path, "packs", 0.2),
     ):
         pass
     assert caught.value.hint == f"`fuser {path}` shows its process: end it"

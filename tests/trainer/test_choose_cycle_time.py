@@ -9,14 +9,14 @@ import pytest
 from horovod.runner.common.util.hosts import SlotInfo
 from horovod.runner.http.http_server import RendezvousServer
 
-from orchestrator.trainer.autotune import cycle_time
+from orchestrator.trainer.autotune import choose_cycle_time
 from tests.trainer import launcher
 
 
 def test_cycle_time_is_measured_once_if_the_launch_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ORCHESTRATOR_MEASURE_CYCLE", "1")  # as orchestrator/runs/run_record.py does
     measured = trained_cycle_time(tmp_path / "first")
-    assert cycle_time.SHORTEST <= measured <= cycle_time.LONGEST
+    assert choose_cycle_time.SHORTEST <= measured <= choose_cycle_time.LONGEST
     assert (measured * 2).is_integer()
     (path,) = tmp_path.glob(".orchestrator-cycle-time-*")
     stored = json.loads(path.read_text())
@@ -39,7 +39,7 @@ def trained_cycle_time(directory: Path) -> float:
     [(100e-6, 0.02, 5.0), (100e-6, 0.1, 1.0), (46e-6, 0.02, 2.5), (1e-3, 0.02, 25.0), (0.0, 0.02, 1.0)],
 )
 def test_cycle_takes_at_most_its_share_of_a_core(work: float, share: float, milliseconds: float) -> None:
-    assert cycle_time.cycle_for(work, share) == milliseconds
+    assert choose_cycle_time.cycle_for(work, share) == milliseconds
 
 
 @pytest.fixture

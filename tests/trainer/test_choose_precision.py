@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.schema import Checkpoint
-from orchestrator.trainer.autotune import MIN_SPEEDUP, bf16_probe, precision
+from orchestrator.trainer.autotune import MIN_SPEEDUP, bf16_probe, choose_precision
 from orchestrator.trainer.checkpoints import checkpoint
 from tests import samples
 from tests.trainer import launcher
@@ -54,10 +54,10 @@ def test_precision_is_measured_without_amx_after_sigill(tmp_path: Path, monkeypa
     dying = tmp_path / "python-that-dies"
     dying.write_text(f'#!/bin/sh\n[ -n "$ONEDNN_MAX_CPU_ISA" ] || kill -ILL $$\nexec {sys.executable} "$@"\n')
     dying.chmod(0o755)
-    monkeypatch.delenv(precision.ISA_VARIABLE, raising=False)
+    monkeypatch.delenv(choose_precision.ISA_VARIABLE, raising=False)
     monkeypatch.setattr(sys, "executable", str(dying))
     monkeypatch.setattr(bf16_probe, "may_have_bfloat16", lambda: True)
-    measured = precision._measure(1)
+    measured = choose_precision._measure(1)
     assert measured["limited"]
     assert measured["gain"] > 0
 
@@ -69,7 +69,7 @@ def test_benchmark_that_times_out_is_not_repeated(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(sys, "executable", str(slow))
     monkeypatch.setattr(bf16_probe, "may_have_bfloat16", lambda: True)
     monkeypatch.setattr(bf16_probe, "SECONDS", 0.5)
-    assert precision._measure(1) == precision.NO_GAIN
+    assert choose_precision._measure(1) == choose_precision.NO_GAIN
     assert started.read_text() == "\n"
 
 

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from orchestrator import state
 from orchestrator.errors import ContractError, StateError, command
 from orchestrator.monitoring.prometheus import NAME, Prometheus, Series
-from orchestrator.monitoring.summary import PREFIX
+from orchestrator.monitoring.series_summary import PREFIX
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import MetricName
 from orchestrator.state import StateDir

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.trainer.autotune import compression
+from orchestrator.trainer.autotune import choose_compression
 
 
 @pytest.mark.parametrize(
@@ -10,4 +10,4 @@ from orchestrator.trainer.autotune import compression
     [(4, 1 << 16), ((1 << 20) - 4, 1 << 20), (1 << 20, 1 << 20), ((1 << 20) + 4, 1 << 21), (102_000_000, 32 << 20)],
 )
 def test_gradients_are_measured_in_a_group_of_about_their_size(size: int, measured: int) -> None:
-    assert compression.measured_size(size) == measured
+    assert choose_compression.measured_size(size) == measured

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from orchestrator import plot
 from orchestrator.config import output_file
 from orchestrator.monitoring.prometheus import Series
-from orchestrator.monitoring.summary import PREFIX
+from orchestrator.monitoring.series_summary import PREFIX
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from orchestrator import cpu_usage
 from orchestrator.schema import TERMINATED, Queue, QueuedRun, RunStatus, State, Turn, bounded_files
-from orchestrator.trainer.supervision import diagnosis, leftover_processes
+from orchestrator.trainer.supervision import first_failure, leftover_processes
 from orchestrator.trainer.supervision.own_addresses_and_ports import is_local
 from orchestrator.trainer.supervision.signals import Signals
 from orchestrator.trainer.supervision.supervise import SSH, sweep
@@ -69,7 +69,7 @@ def _run(run: QueuedRun, turn: Turn, signals: Signals) -> tuple[bool, RunStatus]
             supervisor.terminate()
     if not (directory / "status.json").exists():  # the supervisor was killed
         unswept, gone = sweep((directory / "hostfile").read_text(), directory.name)
-        diagnosis.write(directory, turn.started, diagnosis.LauncherEnd(code, stopped, "", unswept, gone))
+        first_failure.write(directory, turn.started, first_failure.LauncherEnd(code, stopped, "", unswept, gone))
     shutil.rmtree(directory / "checkpoints", ignore_errors=True)  # those of many runs would fill the storage
     return stopped, bounded_files.read_model(directory / "status.json", RunStatus)
 

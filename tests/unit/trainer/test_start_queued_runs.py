@@ -12,7 +12,7 @@ from tests import waiting
 from tests.stand_ins import supervised_run, wrapped_rank
 from tests.unit.conftest import Start
 
-QUEUE = ("-m", "orchestrator.trainer.supervision.run_queue")
+QUEUE = ("-m", "orchestrator.trainer.supervision.start_queued_runs")
 SUPERVISOR = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"  # in a launcher: kills its supervisor
 
 

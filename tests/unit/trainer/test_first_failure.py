@@ -1,6 +1,6 @@
 """First failure of a run, found in the ranks' records and the log."""
 
-import errno
+import resource
 import shutil
 import socket
 from pathlib import Path
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.schema import RunStatus, log_lines
-from orchestrator.trainer.supervision import diagnosis
+from orchestrator.trainer.supervision import first_failure
 from tests import builders
 
 LOG = [
@@ -22,76 +22,76 @@ LOG = [
 
 def test_rank_that_failed_first_is_the_cause() -> None:
     records = [builders.rank(0, exit_code=1, ended=5.0), builders.rank(1, exit_code=3, ended=4.0), builders.rank(2)]
-    failure = diagnosis.first_failure(records, LOG, gone=[])
+    failure = first_failure.first_failure(records, LOG, gone=[])
     assert (failure.reason, failure.rank, failure.host, failure.exit_code) == ("rank", 1, "host-1", 3)
     assert failure.lines == ["Traceback (most recent call last):", "ValueError: negative weight"]
 
 
 def test_rank_that_followed_another_is_not_the_cause() -> None:
     records = [builders.rank(0, exit_code=1, ended=4.0), builders.rank(1, exit_code=3, ended=5.0)]
-    assert diagnosis.first_failure(records, LOG, gone=[]).rank == 1
+    assert first_failure.first_failure(records, LOG, gone=[]).rank == 1
 
 
-@pytest.mark.parametrize("words", diagnosis.FOLLOWERS)
+@pytest.mark.parametrize("words", first_failure.FOLLOWERS)
 def test_messages_of_followers_are_recognised(words: str) -> None:
     log = [f"[0]<stderr>:error: {words}.", "[1]<stderr>:the cause"]
     records = [builders.rank(0, exit_code=1, ended=1.0), builders.rank(1, exit_code=1, ended=9.0)]
-    assert diagnosis.first_failure(records, log, gone=[]).rank == 1
+    assert first_failure.first_failure(records, log, gone=[]).rank == 1
 
 
 def test_earliest_rank_is_named_if_all_followed() -> None:
     log = [f"[{rank}]<stderr>:Connection reset by peer" for rank in range(2)]
     records = [builders.rank(0, exit_code=1, ended=5.0), builders.rank(1, exit_code=1, ended=4.0)]
-    assert diagnosis.first_failure(records, log, gone=[]).rank == 1
+    assert first_failure.first_failure(records, log, gone=[]).rank == 1
 
 
 def test_rank_ended_by_the_launcher_is_not_the_cause() -> None:
     records = [builders.rank(0, exit_code=143, ended=1.0, terminated=True), builders.rank(1, exit_code=1, ended=2.0)]
-    assert diagnosis.first_failure(records, [], gone=[]).rank == 1
+    assert first_failure.first_failure(records, [], gone=[]).rank == 1
 
 
 def test_rank_that_raised_is_the_cause_if_a_follower_exits_first() -> None:
     records = [builders.rank(0, exit_code=1, ended=1.0), builders.rank(1, exit_code=143, ended=2.0, terminated=True)]
     log = ["[0]<stderr>:Horovod has been shut down", "[1]<stderr>:Traceback (most recent call last):",
            "[1]<stderr>:ValueError: no"]  # fmt: skip
-    failure = diagnosis.first_failure(records, log, [])
+    failure = first_failure.first_failure(records, log, [])
     assert (failure.rank, failure.exit_code, failure.lines[-1]) == (1, None, "ValueError: no")
 
 
 def test_host_whose_agent_was_killed_is_named() -> None:
     records = [builders.rank(rank, exit_code=143, ended=1.0, terminated=True) for rank in range(2)]
     log = ["[0]<stdout>:step 1", "the agent on 10.0.0.12 was killed, or the connection to it was lost (exit code 255)"]
-    failure = diagnosis.first_failure(records, log, gone=[])
+    failure = first_failure.first_failure(records, log, gone=[])
     assert (failure.reason, failure.host, failure.lines) == ("launcher", "10.0.0.12", log)
 
 
 def test_lost_host_is_the_cause_before_any_rank() -> None:
-    failure = diagnosis.first_failure([builders.rank(0, exit_code=1)], LOG, gone=["10.0.0.11", "10.0.0.12"])
+    failure = first_failure.first_failure([builders.rank(0, exit_code=1)], LOG, gone=["10.0.0.11", "10.0.0.12"])
     assert (failure.reason, failure.host, failure.rank) == ("host", "10.0.0.11", None)
 
 
 def test_rank_whose_wrapper_was_killed_is_the_cause() -> None:
     records = [builders.rank(0, exit_code=143, ended=2.0, terminated=True), builders.rank(1, exit_code=None)]
-    failure = diagnosis.first_failure(records, LOG, gone=[])
+    failure = first_failure.first_failure(records, LOG, gone=[])
     assert (failure.reason, failure.rank, failure.host, failure.exit_code) == ("rank", 1, "host-1", 137)
 
 
 @pytest.mark.parametrize("records", [[], [builders.rank(0)]])
 def test_launcher_is_the_cause_if_no_rank_failed(records: list[object]) -> None:
     log = [f"line {number}" for number in range(100)]
-    failure = diagnosis.first_failure(records, log, gone=[])  # type: ignore[arg-type]
+    failure = first_failure.first_failure(records, log, gone=[])  # type: ignore[arg-type]
     assert (failure.reason, failure.host) == ("launcher", socket.gethostname())
     assert failure.lines == [f"line {number}" for number in range(70, 100)]
 
 
 def test_lines_of_a_rank_are_its_last_thirty() -> None:
     log = [f"[{number % 2}]<stdout>:line {number}" for number in range(100)]
-    assert list(diagnosis.last_lines(log)[1]) == [f"line {number}" for number in range(41, 100, 2)]
+    assert list(first_failure.last_lines(log)[1]) == [f"line {number}" for number in range(41, 100, 2)]
 
 
 def test_lines_of_a_rank_are_found_by_tags_of_open_mpi() -> None:
     log = log_lines.whole(["[1,1]<stdout>:half [1,0]<stdout>:zero", "[1,1]<stdout>:a line", "[1,11]<stderr>:eleven"])
-    assert {rank: list(lines) for rank, lines in diagnosis.last_lines(log).items()} == {
+    assert {rank: list(lines) for rank, lines in first_failure.last_lines(log).items()} == {
         0: ["zero"],
         1: ["half a line"],
         11: ["eleven"],
@@ -99,7 +99,7 @@ def test_lines_of_a_rank_are_found_by_tags_of_open_mpi() -> None:
 
 
 def test_rank_without_output_has_no_lines() -> None:
-    assert list(diagnosis.last_lines(LOG)[7]) == []
+    assert list(first_failure.last_lines(LOG)[7]) == []
 
 
 def test_ray_worker_is_the_cause_if_the_script_names_its_rank() -> None:
@@ -109,60 +109,64 @@ def test_ray_worker_is_the_cause_if_the_script_names_its_rank() -> None:
         "[0]<stderr>:ray.train.WorkerGroupError: Training failed due to worker errors:",
         "[0]<stderr>:[Rank 1 Error Snippet]:",
     ]
-    driver = diagnosis.first_failure([builders.rank(0, exit_code=1)], log, gone=[])
-    failure = diagnosis.of_ray(driver, log)
+    driver = first_failure.first_failure([builders.rank(0, exit_code=1)], log, gone=[])
+    failure = first_failure.of_ray(driver, log)
     assert (failure.rank, failure.host, failure.exit_code) == (1, "10.0.0.11", None)
-    assert diagnosis.of_ray(driver, log[2:]) == driver
+    assert first_failure.of_ray(driver, log[2:]) == driver
 
 
 def test_begin_and_end_of_a_long_log_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diagnosis, "BEGIN_BYTES", 10)
-    monkeypatch.setattr(diagnosis, "END_BYTES", 20)
+    monkeypatch.setattr(first_failure, "BEGIN_BYTES", 10)
+    monkeypatch.setattr(first_failure, "END_BYTES", 20)
     lines = [f"line {number}" for number in range(10, 20)]  # of 8 bytes each
     (tmp_path / "log").write_text("\n".join(lines))
-    assert diagnosis.read_ends(tmp_path / "log") == ["line 10", "li", "line 18", "line 19"]
+    assert first_failure.read_ends(tmp_path / "log") == ["line 10", "li", "line 18", "line 19"]
 
 
 @pytest.mark.parametrize("size", [0, 9, 10, 11, 29, 30])
 def test_log_that_is_not_long_is_read_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(diagnosis, "BEGIN_BYTES", 10)
-    monkeypatch.setattr(diagnosis, "END_BYTES", 20)
+    monkeypatch.setattr(first_failure, "BEGIN_BYTES", 10)
+    monkeypatch.setattr(first_failure, "END_BYTES", 20)
     text = ("12345\n" * 6)[:size]
     (tmp_path / "log").write_text(text)
-    assert diagnosis.read_ends(tmp_path / "log") == text.splitlines()
+    assert first_failure.read_ends(tmp_path / "log") == text.splitlines()
 
 
 def test_end_of_a_long_line_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diagnosis, "BEGIN_BYTES", 2)
-    monkeypatch.setattr(diagnosis, "END_BYTES", 4)
+    monkeypatch.setattr(first_failure, "BEGIN_BYTES", 2)
+    monkeypatch.setattr(first_failure, "END_BYTES", 4)
     (tmp_path / "log").write_text("a line without an end")
-    assert diagnosis.read_ends(tmp_path / "log") == ["a ", " end"]
+    assert first_failure.read_ends(tmp_path / "log") == ["a ", " end"]
 
 
 @pytest.fixture
 def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the directory of a run on a storage that has no space but the reserve's."""
-    write, usage = RunStatus.write, shutil.disk_usage
+    usage = shutil.disk_usage
     (tmp_path / "ranks").mkdir()
     (tmp_path / "log").write_text("[0]<stdout>:epoch 1\n")
-    diagnosis.reserve_space(tmp_path)
-    assert (tmp_path / diagnosis.RESERVE).stat().st_size == diagnosis.RESERVE_BYTES
-
-    def write_if_there_is_space(self: RunStatus, path: Path) -> None:
-        if (tmp_path / diagnosis.RESERVE).exists():
-            raise OSError(errno.ENOSPC, "No space left on device")
-        write(self, path)
-
-    monkeypatch.setattr(RunStatus, "write", write_if_there_is_space)
+    first_failure.reserve_space(tmp_path)
+    assert (tmp_path / first_failure.RESERVE).stat().st_size == first_failure.RESERVE_BYTES
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(path)._replace(free=4096))
     return tmp_path
+
+
+def test_reserve_is_removed_before_the_status_is_written(full: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, limits[1]))  # bytes of a file: the status cannot be written
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            first_failure.write(full, 1.0, first_failure.LauncherEnd(0, False, "", [], []))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [path.name for path in full.iterdir() if path.is_file()] == ["log"]
 
 
 @pytest.mark.parametrize(("recorded", "told"), [(3, 3), (None, None)])
 def test_full_storage_is_the_cause_and_leaves_a_status(full: Path, recorded: int | None, told: int | None) -> None:
     """A wrapper that could not complete its record was not necessarily killed."""
     builders.rank(0, exit_code=recorded).write(full / "ranks" / "0.json")
-    assert diagnosis.write(full, 1.0, diagnosis.LauncherEnd(1, False, "", [], [])) == 1
+    assert first_failure.write(full, 1.0, first_failure.LauncherEnd(1, False, "", [], [])) == 1
     failure = RunStatus.model_validate_json((full / "status.json").read_text()).failure
     assert failure is not None
     assert (failure.rank, failure.exit_code, failure.lines) == (0, told, ["epoch 1", "no space left on /shared"])
@@ -170,18 +174,18 @@ def test_full_storage_is_the_cause_and_leaves_a_status(full: Path, recorded: int
 
 def test_ranks_that_cannot_start_on_a_full_storage_name_it(full: Path) -> None:
     late = "0 of 1 ranks have started after 60 s"
-    diagnosis.write(full, 1.0, diagnosis.LauncherEnd(1, False, late, [], []))
+    first_failure.write(full, 1.0, first_failure.LauncherEnd(1, False, late, [], []))
     failure = RunStatus.model_validate_json((full / "status.json").read_text()).failure
     assert failure is not None
     assert (failure.reason, failure.lines) == ("start", [late, "no space left on /shared"])
 
 
 def test_run_that_succeeds_on_a_full_storage_has_finished(full: Path) -> None:
-    diagnosis.write(full, 1.0, diagnosis.LauncherEnd(0, False, "", [], []))
+    first_failure.write(full, 1.0, first_failure.LauncherEnd(0, False, "", [], []))
     status = RunStatus.model_validate_json((full / "status.json").read_text())
     assert (status.state, status.failure) == ("finished", None)
 
 
 def test_run_without_a_reserve_gets_a_status(tmp_path: Path) -> None:
-    diagnosis.write(tmp_path, 1.0, diagnosis.LauncherEnd(0, False, "", [], []))
+    first_failure.write(tmp_path, 1.0, first_failure.LauncherEnd(0, False, "", [], []))
     assert (tmp_path / "status.json").exists()

@@ -4,8 +4,8 @@ from typing import Any
 
 from orchestrator.config import Train, nearest
 from orchestrator.errors import ConfigError
-from orchestrator.recipes import validate
-from orchestrator.recipes.builtin import card, datasets, models
+from orchestrator.recipes import validate_recipe
+from orchestrator.recipes.builtin_recipes import card, datasets, models
 
 ANY_SHAPE = ("synthetic", "imagenet")  # image size and classes of all other data sets are fixed
 
@@ -83,7 +83,7 @@ def _merged(train: Train, model: str, dataset: str) -> dict[str, Any]:
     shape = {key: datasets()[dataset][key] for key in ("classes", "image_size", "channels")}
     merged = {**shape, **card(model)["common"], **card(model).get(dataset, {})}
     if train.recipe:
-        sections = validate.user_recipe(train.recipe, list(datasets()))
+        sections = validate_recipe.user_recipe(train.recipe, list(datasets()))
         own = {**sections.get("common", {}), **sections.get(dataset, {})}
         merged["learning_rate"] *= own.get("batch_size", merged["batch_size"]) / merged["batch_size"]
         merged |= own

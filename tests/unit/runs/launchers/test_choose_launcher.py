@@ -8,7 +8,7 @@ import pytest
 from orchestrator.config import Config, Launch
 from orchestrator.errors import ConfigError
 from orchestrator.runs import script
-from orchestrator.runs.launchers import choice
+from orchestrator.runs.launchers import choose_launcher
 
 SERVERS = "import tensorflow as tf\ntf.distribute.ParameterServerStrategy(None)"
 
@@ -16,7 +16,7 @@ SERVERS = "import tensorflow as tf\ntf.distribute.ParameterServerStrategy(None)"
 def launcher_of(directory: Path, text: str, **options: Any) -> str:
     (directory / "train.py").write_text(text)
     source = script.gather(["python", str(directory / "train.py")])
-    return choice.choose(Launch(**options), source).launcher
+    return choose_launcher.choose(Launch(**options), source).launcher
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_module_that_is_not_sent_is_noted(tmp_path: Path, capsys: pytest.Capture
 )
 def test_launchers_that_the_image_lacks_are_refused(launcher: str, nodes: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        choice.require_package(launcher, Config(**nodes))
+        choose_launcher.require_package(launcher, Config(**nodes))
 
 
 @pytest.mark.parametrize(
@@ -82,4 +82,4 @@ def test_launchers_that_the_image_lacks_are_refused(launcher: str, nodes: dict[s
     ],
 )
 def test_launchers_that_the_image_may_have_are_accepted(launcher: str, nodes: dict[str, Any]) -> None:
-    choice.require_package(launcher, Config(**nodes))
+    choose_launcher.require_package(launcher, Config(**nodes))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import state
-from orchestrator.ansible import ssh_connections
+from orchestrator.ansible import shared_ssh_connections
 
 
 def test_socket_directory_is_private_with_a_new_name_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,11 +15,11 @@ def test_socket_directory_is_private_with_a_new_name_each_time(monkeypatch: pyte
     state_dir.ansible.mkdir(parents=True)
     names = []
     for _ in range(2):
-        with ssh_connections.shared(state_dir) as sockets:
+        with shared_ssh_connections.shared(state_dir) as sockets:
             names.append(sockets)
             assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
     assert len(set(names)) == 2
-    assert not any(path.exists() for path in (*names, ssh_connections.link(state_dir)))
+    assert not any(path.exists() for path in (*names, shared_ssh_connections.link(state_dir)))
 
 
 def test_only_a_private_directory_of_the_user_replaces_tmp(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -28,21 +28,21 @@ def test_only_a_private_directory_of_the_user_replaces_tmp(monkeypatch: pytest.M
         for mode, expected in ((0o700, Path(short)), (0o755, Path("/tmp"))):
             Path(short).chmod(mode)
             monkeypatch.setenv("XDG_RUNTIME_DIR", short)
-            assert ssh_connections._runtime() == expected
+            assert shared_ssh_connections._runtime() == expected
         Path(short).chmod(0o700)
         link = tmp_path / "link"
         link.symlink_to(short)
-        monkeypatch.setattr(ssh_connections, "LONGEST_RUNTIME", 1000)
+        monkeypatch.setattr(shared_ssh_connections, "LONGEST_RUNTIME", 1000)
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(link))
-        assert ssh_connections._runtime() == Path("/tmp")
+        assert shared_ssh_connections._runtime() == Path("/tmp")
 
 
 def test_long_path_of_temporary_directory_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    long = tmp_path / ("x" * ssh_connections.LONGEST_RUNTIME)
+    long = tmp_path / ("x" * shared_ssh_connections.LONGEST_RUNTIME)
     long.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
     monkeypatch.setattr(tempfile, "tempdir", str(long))
-    assert ssh_connections._runtime() == Path("/tmp")
+    assert shared_ssh_connections._runtime() == Path("/tmp")
 
 
 def test_only_own_directories_are_removed_through_the_link(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_only_own_directories_are_removed_through_the_link(tmp_path: Path) -> No
     other.mkdir()
     (tmp_path / "orchestrator-link").symlink_to(other)
     for target in (other, tmp_path / "orchestrator-link", tmp_path / "orchestrator-gone"):
-        ssh_connections.link(state_dir).symlink_to(target)
-        ssh_connections.forget(state_dir)
+        shared_ssh_connections.link(state_dir).symlink_to(target)
+        shared_ssh_connections.forget(state_dir)
         assert other.is_dir()
-        assert not ssh_connections.link(state_dir).is_symlink()
+        assert not shared_ssh_connections.link(state_dir).is_symlink()

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.bottleneck import explain
 from orchestrator.errors import ConfigError, StateError
-from orchestrator.plot import epochs
+from orchestrator.plot import epoch_plot
 from orchestrator.schema import Epoch, Results, Scores
 from tests import builders
 
@@ -41,7 +41,7 @@ FIRST = RUN.model_copy(update={"epochs": RUN.epochs[:1]})
 
 def panels(results: Results, top1: float | None = None) -> list[Any]:
     """Return the panels over epochs, then the panel over time."""
-    loss, accuracy, over_time, speed, split = epochs.picture(results, top1).axes
+    loss, accuracy, over_time, speed, split = epoch_plot.picture(results, top1).axes
     return [loss, accuracy, speed, split, over_time]
 
 
@@ -114,7 +114,7 @@ def test_run_of_one_epoch_is_points_at_a_whole_number() -> None:
 
 
 def test_bottleneck_is_printed_below() -> None:
-    caption = epochs.picture(RUN).get_supxlabel()
+    caption = epoch_plot.picture(RUN).get_supxlabel()
     assert "2 ranks on 2 nodes, 32 images per rank and step, float32" in caption
     assert caption.endswith("compute-bound: 90 % of the step is spent computing, the best case")
 
@@ -148,7 +148,7 @@ class Page(HTMLParser):
 
 def test_page_contains_picture_and_facts_and_loads_nothing(tmp_path: Path) -> None:
     run = builders.results(RUN.epochs, run="<b>&run", until="top1=0.96")
-    epochs.draw(run, tmp_path / "run.html")
+    epoch_plot.draw(run, tmp_path / "run.html")
     text = (tmp_path / "run.html").read_text()
     page = Page(text)
     assert page.open == []
@@ -169,20 +169,20 @@ def test_page_contains_picture_and_facts_and_loads_nothing(tmp_path: Path) -> No
 @pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG\r\n"), ("a.SVG", b"<?xml"), ("a.pdf", b"%PDF"),
                                               ("a.html", b"<!doctype html>")])  # fmt: skip
 def test_picture_has_the_format_of_its_name(tmp_path: Path, name: str, begins: bytes) -> None:
-    epochs.draw(FIRST, tmp_path / name)
+    epoch_plot.draw(FIRST, tmp_path / name)
     assert (tmp_path / name).read_bytes().startswith(begins)
 
 
 def test_same_results_give_the_same_picture(tmp_path: Path) -> None:
     for name in ("one.svg", "two.svg"):
-        epochs.draw(FIRST, tmp_path / name)
+        epoch_plot.draw(FIRST, tmp_path / name)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
 
 
 def test_impossible_or_unwritable_plot_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"run\.gif: a picture ends with \.png, \.svg, \.pdf, \.html"):
-        epochs.draw(RUN, tmp_path / "run.gif")
+        epoch_plot.draw(RUN, tmp_path / "run.gif")
     with pytest.raises(ConfigError, match="No such file or directory"):
-        epochs.draw(FIRST, tmp_path / "nowhere" / "run.png")
+        epoch_plot.draw(FIRST, tmp_path / "nowhere" / "run.png")
     with pytest.raises(StateError, match="has no epoch to draw"):
-        epochs.draw(builders.results([]), tmp_path / "run.png")
+        epoch_plot.draw(builders.results([]), tmp_path / "run.png")

@@ -9,7 +9,7 @@ from orchestrator import ssh
 from orchestrator.cluster import Cluster
 from orchestrator.errors import NodesFailed
 from orchestrator.runs import log_display, store
-from orchestrator.runs.control.head import head_session
+from orchestrator.runs.control.head_sessions import head_session
 from orchestrator.runs.control.systemd_units import active
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import KILLED, Failure, RunStatus
