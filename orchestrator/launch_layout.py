@@ -14,6 +14,8 @@ SEARCH_PATH = "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin"  # of program
 FIRST_PORT = "ORCHESTRATOR_PORT"  # variable with the first port of the run: rank 0's, then one per rank
 PORT = "{port}"  # in arguments of processes: replaced by the first port, which the head chooses
 WORKER, CHIEF, PARAMETER_SERVER = "worker", "chief", "ps"  # roles of tf.distribute
+RAY = "ray.scripts.scripts"  # module of Ray's command line, which starts its daemon on a host
+RAY_TOKEN = "ray_token"  # noqa: S105  a file in the run's directory: the secret of the run's Ray cluster, while it runs
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"  # CUDA's variable; a user may hide GPUs by it
 
 
@@ -56,6 +58,11 @@ class Layout(NamedTuple):
         """Whether the run ends when rank 0 ends, since the other processes serve it and do not end by themselves."""
         with_rank = {process.rank is not None for started in self.processes.values() for process in started}
         return with_rank == {True, False} or PARAMETER_SERVER in self.roles
+
+    @property
+    def has_ray(self) -> bool:
+        """Whether a process is a daemon of Ray."""
+        return any(RAY in process.argv for started in self.processes.values() for process in started)
 
     def role(self, rank: int) -> str:
         """Return the role of a rank."""

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import sys
 import tarfile
 import time
 from collections.abc import Iterable, Iterator
@@ -20,7 +21,7 @@ NARROWEST = 20  # columns; a table needs as many
 # Control sequences of terminals (ECMA-48, 7 and 8 bits), and characters that change the direction of text.
 ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # with parameters: colours, the cursor, erasing
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # titles, links, clipboard
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f]*(?:\x07|\x1b\\|\x9c)"  # titles, links
     r"|\x1b[ -/]*[0-~]"
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 )
@@ -39,7 +40,16 @@ class Terminal(Console):
 
     def __init__(self, stderr: bool = False, width: int | None = None) -> None:
         _forget_unusable_widths()
-        super().__init__(stderr=stderr, width=width, highlight=False, soft_wrap=True, emoji=False)
+        stream = sys.stderr if stderr else sys.stdout
+        super().__init__(
+            stderr=stderr,
+            width=width,
+            highlight=False,
+            soft_wrap=True,
+            emoji=False,
+            color_system="standard" if os.environ.get("FORCE_COLOR") else "auto",
+            force_terminal=bool(stream and stream.isatty()),  # rich takes any file for one if FORCE_COLOR is set
+        )
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for part in super().render(renderable, options):

@@ -64,7 +64,8 @@ if ! docker_answers; then
 fi
 docker_answers || { say "Docker Engine does not start: see /var/log/dockerd.log"; exit 2; }
 if ! docker info > /dev/null 2>&1; then
-  say "adding $(id -un) to the group docker (new terminals are members; this command continues as one)"
+  say "adding $(id -un) to the group docker: this command continues as a member; to use orchestrator afterwards, log out" \
+    "of the desktop (or ssh) session and in again (a new terminal is not enough)"
   as_root usermod --append --groups docker "$(id -un)"
 fi
 

@@ -52,6 +52,7 @@ CODES = f"""# Exit codes
 | 0 | | done, or nothing to do |
 """
 SCHEMA = config.Config.model_json_schema()
+COLUMNS = ["key", "type", "default", "meaning", "example"]
 
 
 def commands() -> Iterator[tuple[str, Any]]:
@@ -79,13 +80,15 @@ def key_page() -> str:
     examples = yaml.safe_load(EXAMPLES.read_text())
     parts = [KEYS, "## The cluster\n\n"]
     rows: list[list[str]] = []
+    items = ""
     for path, meaning, default in config.every_key():
         if config.is_section(path):
-            parts += [_table(["key", "type", "default", "meaning", "example"], rows), f"\n## {path}\n\n{meaning}\n\n"]
-            rows = []
+            parts += [_table(COLUMNS, rows), items, f"\n## {path}\n\n{meaning}\n\n"]
+            rows, items = [], ""
         else:
             rows.append(_key(path, meaning, default, examples))
-    return "".join(parts) + _table(["key", "type", "default", "meaning", "example"], rows)
+            items += _items(path)
+    return "".join(parts) + _table(COLUMNS, rows) + items
 
 
 def code_page() -> str:
@@ -114,9 +117,20 @@ def _command(name: str, command: Any) -> str:
 def _option(parameter: Any) -> list[str]:
     words = parameter.opts + parameter.secondary_opts
     named = words[0].startswith("-")
-    value = "" if getattr(parameter, "is_flag", False) else " VALUE"
-    shown = ", ".join(f"`{word}{value}`" for word in words) if named else f"`{parameter.name.upper()}`"
-    return [shown, parameter.help or ""]
+    value = "" if getattr(parameter, "is_flag", False) else f" {parameter.metavar or 'VALUE'}"
+    # A table cell cannot hold `A|B`: MkDocs shows the backslash that GitHub needs before the bar.
+    positional = " or ".join(f"`{word}`" for word in (parameter.metavar or parameter.name.upper()).split("|"))
+    shown = ", ".join(f"`{word}{value}`" for word in words) if named else positional
+    return [shown, _with_default(parameter)]
+
+
+def _with_default(parameter: Any) -> str:
+    """Return the help of a parameter with the default that --help adds to it."""
+    text, default = parameter.help or "", parameter.default
+    if default in (None, False) or "default" in text:
+        return text
+    shown = parameter.opts[0] if default is True else getattr(default, "value", default)
+    return f"{text.removesuffix('.')}; default: {shown}."
 
 
 def _key(path: str, meaning: str, default: Any, examples: Any) -> list[str]:
@@ -125,14 +139,33 @@ def _key(path: str, meaning: str, default: Any, examples: Any) -> list[str]:
     for part in path.split("."):
         value = value[part]
     shown = f"`{_flow(default)}`" if default is not None else otherwise or "-"
-    return [f"`{path}`", _type(path, value), shown, meaning, f"`{_flow(value)}`"]
+    return [f"`{path}`", _type(_node(path), value), shown, meaning, f"`{_flow(value)}`"]
 
 
-def _type(path: str, example: Any) -> str:
-    """Return the type of a key in words, from the JSON schema of the models."""
-    node = SCHEMA
+def _items(path: str) -> str:
+    """Return a table of the keys of a list's items; an empty text if the items have no keys."""
+    properties = _resolved(_node(path).get("items", {})).get("properties", {})
+    rows = [_item_key(name, node) for name, node in properties.items()]
+    return f"\nKeys of each item of `{path}`:\n\n{_table(COLUMNS[:-1], rows)}" if rows else ""
+
+
+def _item_key(name: str, node: Any) -> list[str]:
+    meaning, _, otherwise = node["description"].partition("; default: ")
+    default = node.get("default")
+    shown = f"`{_flow(default)}`" if default is not None else otherwise or "-"
+    return [f"`{name}`", _type(node), shown, meaning]
+
+
+def _node(path: str) -> Any:
+    """Return the JSON schema of a key."""
+    node: Any = SCHEMA
     for part in path.split("."):
         node = _resolved(node)["properties"][part]
+    return node
+
+
+def _type(node: Any, example: Any = None) -> str:
+    """Return the type of a key in words, from its JSON schema."""
     options = [_resolved(option) for option in node.get("anyOf", [node]) if option.get("type") != "null"]
     words = [_word(option, isinstance(example, str)) for option in options]
     return " or ".join(dict.fromkeys(words))

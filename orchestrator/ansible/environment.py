@@ -53,6 +53,8 @@ def settings(state_dir: StateDir, sockets: Path, jumps: bool) -> dict[str, str]:
         "ANSIBLE_SSH_RETRIES": "2",
         "ANSIBLE_PIPELINING": "true",
         "ANSIBLE_GATHERING": "explicit",
+        # Else a compromised node, whose modules may return any facts, sets variables of tasks that run on this machine.
+        "ANSIBLE_INJECT_FACT_VARS": "false",
         "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=60s",
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(sockets),
         "ANSIBLE_LOCAL_TEMP": str(state_dir.ansible / "tmp"),

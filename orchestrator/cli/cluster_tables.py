@@ -1,5 +1,6 @@
 """Print what is known of a cluster: its nodes, the changes that a deploy would make, and what they cost."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from orchestrator import progress
@@ -57,4 +58,8 @@ def bill(items: Sequence[Item], currency: str) -> None:
 
 
 def _price(value: float | None, currency: str) -> str:
-    return "no price" if value is None else f"{value:.2f} {currency}"
+    """Return a price with two decimals, and with more if it is so low that these have less than two digits."""
+    if value is None:
+        return "no price"
+    decimals = 1 - math.floor(math.log10(value)) if 0 < value < 0.1 else 2
+    return f"{value:.{decimals}f} {currency}"

@@ -37,6 +37,7 @@ def cp(
     json: Json = False,
 ) -> None:
     """Copy files to or from a node: `orchestrator cp data head:/shared/`. Run it again to continue a copy."""
+    _require_paths(source, target)
     state_dir, _, cluster = chosen_cluster.deployed(config_file, name)
     source_node, source_path = _split_location(source, cluster)
     target_node, target_path = _split_location(target, cluster)
@@ -61,6 +62,15 @@ def cp(
     output.line(
         f"{copied.files} file{'s' if copied.files != 1 else ''}, {copied.bytes:,} bytes in {copied.target}{same}"
     )
+
+
+def _require_paths(source: str, target: str) -> None:
+    """Raise ConfigError for an empty path, which would mean the whole working directory."""
+    if not (source and target):
+        raise ConfigError(
+            [f"cp: the path {'SRC' if not source else 'DST'} is empty"],
+            "check the variable that it comes from; write the working directory as .",
+        )
 
 
 def _refuse(source: str, target: str, local: bool) -> None:

@@ -1,5 +1,6 @@
 """Commands for monitoring: current state, the series of a run, and dashboards in a browser."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from orchestrator.plot import timeline_plot
 from orchestrator.runs import store
 from orchestrator.runs.run_record import Run
 from orchestrator.schema.bounded_files import shown
+from orchestrator.schema.csv_cells import no_formula
 from orchestrator.services import tunnel
 from orchestrator.services.tunnel import Service
 from orchestrator.state import StateDir
@@ -57,7 +59,7 @@ def show_top(
     """Show the state of nodes and runs until Ctrl-C."""
     pause = _pause(interval)
     state_dir, record, cluster = chosen_cluster.deployed(config_file, name)
-    with connection.connect(state_dir, record, cluster) as (prometheus, wait):
+    with connection.connect(state_dir, record, cluster) as (prometheus, opened):
         now = current_state.query_top(prometheus, list(cluster.nodes))
         if json:
             return output.as_json(now)
@@ -65,7 +67,7 @@ def show_top(
             return output.console.print(monitoring_tables.tables(cluster.name, now))
         with Live(monitoring_tables.tables(cluster.name, now), console=output.console, screen=True) as live:
             while True:
-                wait(pause)
+                opened.wait(pause)
                 live.update(
                     monitoring_tables.tables(cluster.name, current_state.query_top(prometheus, list(cluster.nodes))),
                     refresh=True,
@@ -108,7 +110,8 @@ def _ray_dashboard(state_dir: StateDir, cluster: Cluster, port: int | None, brow
     ports = tunnel.free_ports([connection.RAY], port)
     address = f"http://{tunnel.LOCALHOST}:{ports[connection.RAY]}"
     with tunnel.open_tunnel(state_dir, cluster, ports, RAY_SECONDS) as open_tunnel:
-        output.as_json({"ray": address}) if json else output.line(f"Ray: {address}")
+        token = connection.ray_token(state_dir, cluster)
+        output.as_json({"ray": address, "token": token}) if json else output.line(f"Ray: {address} (token {token})")
         hold(open_tunnel, address if browser else None)
 
 
@@ -159,8 +162,9 @@ def metrics(
 
 
 def _written(samples: list[Series], csv: Path) -> int:
+    safe = [replace(one, labels={name: no_formula(text) for name, text in one.labels.items()}) for one in samples]
     try:
-        return run_series.write(samples, csv)
+        return run_series.write(safe, csv)
     except OSError as error:
         raise ConfigError([f"--csv: {csv}: {error.strerror}"], "name a directory") from error
 

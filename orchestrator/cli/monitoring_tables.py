@@ -1,8 +1,10 @@
 """Render monitoring data as tables: the current nodes, GPUs and runs, and a summary of a run."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from orchestrator.cli import output
@@ -10,15 +12,18 @@ from orchestrator.cli.output import NOTHING, shown
 from orchestrator.monitoring.current_state import Gpu, Node, RunningRun, Top
 from orchestrator.monitoring.series_summary import PARTS, Summary, shares
 
+COLUMNS = ("run", "ranks", "images/s", "mean", "loss", "test loss", "epoch", "left", *PARTS, "slowest")
+SPEED = ("run", "ranks", "images/s", "mean", "epoch", "left")
+LEARNING = ("run", "loss", "test loss", *PARTS, "slowest")
+
 
 def tables(cluster: str, now: Top) -> RenderableType:
     """Return the tables of `orchestrator top`."""
     gpus = [(node.node, gpu) for node in now.nodes for gpu in node.gpus]
     head = Text(f"cluster {cluster}: {len(now.nodes)} nodes, {datetime.fromtimestamp(now.time):%H:%M:%S}")
-    parts: list[RenderableType] = [head, Text(), _nodes(now.nodes)]
-    parts += [Text(), _gpus(gpus)] if gpus else []
-    parts += [Text(), _runs(now.runs) if now.runs else Text("no run within the last hour")]
-    return Group(*parts)
+    runs = _runs(now.runs) if now.runs else [Text("no run within the last hour")]
+    parts = [head, *runs, _nodes(now.nodes), *([_gpus(gpus)] if gpus else [])]  # a short terminal cuts the end
+    return Group(*(line for part in parts for line in (part, Text())))
 
 
 def _nodes(nodes: list[Node]) -> RenderableType:
@@ -53,16 +58,32 @@ def _memory(gpu: Gpu) -> str:
     return f"{used} of {whole} GiB"
 
 
-def _runs(runs: list[RunningRun]) -> RenderableType:
-    return output.columns(
-        ("run", "ranks", "images/s", "mean", "loss", "test loss", "epoch", "left", *PARTS, "slowest"),
-        [
-            (r.run, r.ranks, _whole(r.images_per_second), _whole(r.images_per_second_mean), _loss(r.loss["train"]),
-             _loss(r.loss["test"]), f"{r.epoch or NOTHING}/{r.epochs or NOTHING}", _remaining_time(r),
-             *map(_share, (r.split if r.running else shares(r.split_seconds)).values()), _slowest(r))
-            for r in runs
-        ],
-    )  # fmt: skip
+def _runs(runs: list[RunningRun]) -> list[RenderableType]:
+    """Return one table of the runs, or two if the terminal is narrower than one."""
+    whole = _columns_of_runs(runs, COLUMNS)
+    if output.width(whole) <= output.console.width:
+        return [whole]
+    return [_columns_of_runs(runs, names) for names in (SPEED, LEARNING)]
+
+
+def _columns_of_runs(runs: list[RunningRun], names: Sequence[str]) -> Table:
+    rows = [_row(run) for run in runs]
+    return output.columns(names, [[row[name] for name in names] for row in rows])
+
+
+def _row(run: RunningRun) -> dict[str, object]:
+    return {
+        "run": run.run,
+        "ranks": run.ranks,
+        "images/s": _whole(run.images_per_second),
+        "mean": _whole(run.images_per_second_mean),
+        "loss": _loss(run.loss["train"]),
+        "test loss": _loss(run.loss["test"]),
+        "epoch": f"{run.epoch or NOTHING}/{run.epochs or NOTHING}",
+        "left": _remaining_time(run),
+        **{part: _share(share) for part, share in (run.split if run.running else shares(run.split_seconds)).items()},
+        "slowest": _slowest(run),
+    }
 
 
 def _remaining_time(run: RunningRun) -> str:

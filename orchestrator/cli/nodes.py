@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import process, ssh
+from orchestrator import errors, process, ssh
 from orchestrator.ansible import inventory as inventories
 from orchestrator.cli import chosen_cluster, output
 from orchestrator.cli.options import ConfigFile, Json, Name, completed
@@ -48,5 +48,9 @@ def hostfile(config_file: ConfigFile = None, name: Name = None, json: Json = Fal
 def inventory(config_file: ConfigFile = None, name: Name = None, json: Json = True) -> None:
     """Print the Ansible inventory as JSON, for `ansible -i`."""
     state_dir, record, cluster = chosen_cluster.deployed(config_file, name)
+    unknown = [node for node, described in cluster.nodes.items() if described.id not in record.host_keys]
+    if unknown:
+        problem = f"the host keys of {', '.join(unknown)} are not known yet"
+        raise errors.StateError(problem, f"{errors.command('deploy', state_dir.name)} finishes the cluster")
     variables = host_vars.for_ansible(state_dir, record, cluster)
     output.as_json(inventories.inventory(cluster, state_dir.key, state_dir.known_hosts, record.host_keys, variables))

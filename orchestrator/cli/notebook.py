@@ -41,4 +41,4 @@ def hold(open_tunnel: Background, address: str | None) -> None:
     progress.note("Ctrl-C closes the tunnel")
     if address and not webbrowser.open(address):
         progress.note("this machine has no browser")
-    open_tunnel(None)
+    open_tunnel.wait(None)

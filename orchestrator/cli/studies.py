@@ -27,9 +27,9 @@ class _RunByDefault(TyperGroup):
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         """Complete commands, and the names of studies."""
-        completions = super().shell_complete(ctx, incomplete)
-        kind = type(completions[0]) if completions else None
-        return completions + [kind(name) for name in study_files.names() if kind and name.startswith(incomplete)]
+        item = type(super().shell_complete(ctx, "")[0])  # where Typer has this class depends on its version
+        names = (name for name in study_files.names() if name.startswith(incomplete))
+        return [*super().shell_complete(ctx, incomplete), *map(item, names)]
 
 
 def register(app: typer.Typer) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from orchestrator.cli import output
 from orchestrator.studies.journal import resume_command
+from orchestrator.studies.report.number_text import number
 from orchestrator.studies.status import Row, Status
 from orchestrator.studies.time_and_cost import Plan
 
@@ -53,7 +54,7 @@ def results(rows: Sequence[Row]) -> None:
     output.table(
         ("cell", "launches", "images/s", "ratio", "95 % interval", "to"),
         [
-            (row.cell, row.launches, output.shown(row.images_per_second, "{:.4g}".format),
+            (row.cell, row.launches, output.shown(row.images_per_second, number),
              output.shown(row.ratio, "{:.3f}".format), _interval(row), row.base or output.NOTHING)
             for row in rows
         ],

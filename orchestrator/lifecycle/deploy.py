@@ -46,7 +46,7 @@ def deploy(config: Config) -> Deployment:
         before = state.read(state_dir) or record
         unmanaged = provider.unmanaged(state_dir, before)
         _spare_runs(state_dir, before, record)
-        fetch_before_removal.before_new_head(state_dir, before, record.variables)
+        fetch_before_removal.before_deploy(state_dir, before, record)
         state.write(state_dir, record)  # before anything is made
         with jupyter.provision_password(state_dir, config), _keeping(provider, record):
             steps = NodeSteps(state_dir, record, record.least)

@@ -24,8 +24,24 @@ HEAD_SECONDS, PAUSE_SECONDS = 30.0, 2.0  # a head that restarts or is busy may a
 SAVED = ".saved"
 
 
+def before_deploy(state_dir: StateDir, record: Record, new: Record) -> None:
+    """Fetch the runs and series that a deploy may remove.
+
+    Args:
+        state_dir: State directory of the cluster.
+        record: The cluster as it was deployed.
+        new: The cluster as the deploy makes it.
+
+    Raises:
+        StateError: A run would be lost.
+    """
+    before_new_head(state_dir, record, new.variables)
+    if record.configured and connection.is_enabled(record) and not connection.is_enabled(new):
+        save_series(state_dir, record)
+
+
 def before_new_head(state_dir: StateDir, record: Record, variables: Mapping[str, Any]) -> None:
-    """Fetch the runs if a deploy may replace the head and the /shared on its disk.
+    """Save the series if a deploy may replace the head, and fetch the runs if /shared is on its disk.
 
     Args:
         state_dir: State directory of the cluster.
@@ -36,10 +52,14 @@ def before_new_head(state_dir: StateDir, record: Record, variables: Mapping[str,
         StateError: A run would be lost.
     """
     provider = record.config["provider"]
-    if not (record.cluster and record.configured and record.cluster.storage == "nfs" and terraform.has_root(provider)):
+    if not (record.cluster and record.configured and terraform.has_root(provider)):
         return
     same = _head(record.applied, provider) == _head(variables, provider)
     stays = same and terraform.is_current(state_dir, provider)
+    if record.cluster.storage != "nfs":
+        if not stays:
+            save_series(state_dir, record)
+        return
     if stays and not (
         (_pending(state_dir) or _unreadable(state_dir)) and _is_broken(state_dir, record, record.cluster)
     ):
@@ -50,8 +70,9 @@ def before_new_head(state_dir: StateDir, record: Record, variables: Mapping[str,
 
 
 def _head(variables: Mapping[str, Any], provider: str) -> dict[str, Any]:
-    """Select those of Terraform's ``variables`` that the head depends on, and a few more, but not the workers' own."""
-    head_variables = {key: value for key, value in variables.get(provider, {}).items() if key != "worker"}
+    """Select those of Terraform's ``variables`` that the head depends on, and a few more."""
+    others = ("worker", "grafana")
+    head_variables = {key: value for key, value in variables.get(provider, {}).items() if key not in others}
     return {**head_variables, "key": variables.get("ssh_public_key")}
 
 

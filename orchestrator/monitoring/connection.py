@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from orchestrator import process, ssh
 from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, StateError, command
+from orchestrator.launch_layout import RAY_TOKEN
 from orchestrator.monitoring.prometheus import Prometheus
 from orchestrator.process.background import Background
+from orchestrator.runs import run_record
 from orchestrator.runs.launchers.ray import DASHBOARD_PORT
 from orchestrator.services import tunnel
 from orchestrator.services.tunnel import Service
@@ -18,7 +20,7 @@ from orchestrator.state import Record, StateDir
 PROMETHEUS = Service("Prometheus", 9090, "/-/ready", "prometheus")
 ALERTMANAGER = Service("Alertmanager", 9093, "/-/ready", "prometheus-alertmanager")
 GRAFANA = Service("Grafana", 3000, "/api/health", "grafana-server")
-RAY = Service("Ray", DASHBOARD_PORT, "/api/version", "'orchestrator-*'")  # while a run of Ray is active
+RAY = Service("Ray", DASHBOARD_PORT, "/", "'orchestrator-*'")  # while a run of Ray is active
 GRAFANA_RECORD = "/etc/orchestrator/grafana"
 INSTALLED = "there"  # content of that file if Grafana is installed; otherwise it is the reason why not
 ANSWER_SECONDS = 120.0  # Prometheus replays its log, Grafana creates its database
@@ -50,7 +52,7 @@ def connect(
         lasts: Seconds after which its client refuses further queries.
 
     Yields:
-        The client, and the function of the tunnel that waits, as in ``process.background.run``.
+        The client of Prometheus, and the ssh client.
 
     Raises:
         StateError: The cluster has no monitoring.
@@ -60,8 +62,25 @@ def connect(
     require(state_dir, record)
     port = tunnel.free_port(None)
     client = Prometheus(f"http://{tunnel.LOCALHOST}:{port}", cluster.name, time.monotonic() + lasts)
-    with client as prometheus, tunnel.open_tunnel(state_dir, cluster, {PROMETHEUS: port}, answers) as wait:
-        yield prometheus, wait
+    with client as prometheus, tunnel.open_tunnel(state_dir, cluster, {PROMETHEUS: port}, answers) as opened:
+        yield prometheus, opened
+
+
+def ray_token(state_dir: StateDir, cluster: Cluster) -> str:
+    """Return the token that Ray's dashboard asks for; "" if no run of Ray is active. Raises CommandFailed."""
+    return _read_on_head(state_dir, cluster, "Ray's token", f"{run_record.directory('*')}/{RAY_TOKEN}")
+
+
+def _read_on_head(state_dir: StateDir, cluster: Cluster, what: str, path: str) -> str:
+    """Return the words of a file on the head; "" if it is missing. Raises CommandFailed."""
+    argv = ssh.client_command(
+        state_dir, cluster, cluster.head, [f"cat {path} 2>/dev/null || true"], ["-o", "BatchMode=yes"]
+    )
+    try:
+        return " ".join(process.run(f"ask the head for {what}", argv, seconds=ANSWER_SECONDS).split())
+    except CommandFailed as error:
+        error.hint = f"{command('status', cluster.name)} shows whether the head answers"
+        raise
 
 
 def grafana_lack(state_dir: StateDir, record: Record, cluster: Cluster) -> str:
@@ -80,11 +99,5 @@ def grafana_lack(state_dir: StateDir, record: Record, cluster: Cluster) -> str:
     """
     if record.config["monitoring"].get("grafana") == "off":
         return "monitoring.grafana is off"
-    asks = f"cat {GRAFANA_RECORD} 2>/dev/null || true"
-    argv = ssh.client_command(state_dir, cluster, cluster.head, [asks], ["-o", "BatchMode=yes"])
-    try:
-        answer = " ".join(process.run("ask the head for Grafana", argv, seconds=ANSWER_SECONDS).split())
-    except CommandFailed as error:
-        error.hint = f"{command('status', cluster.name)} shows whether the head answers"
-        raise
+    answer = _read_on_head(state_dir, cluster, "Grafana", GRAFANA_RECORD)
     return "" if answer == INSTALLED else answer or "no deploy has installed it"

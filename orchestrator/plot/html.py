@@ -48,9 +48,10 @@ def text(results: Results, svg: str, top1: float | None = None) -> str:
 def facts(results: Results) -> dict[str, str]:
     """Return the facts of a run that has at least one epoch, by name."""
     config, best = results.config, max(results.epochs, key=lambda epoch: epoch.test.top1)
+    images = max(epoch.train.images for epoch in results.epochs)  # the last epoch may have ended early
     return {
         "model": f"{config.model}, {results.parameters:,} parameters, images of {config.image_size} pixels",
-        "data": f"{config.dataset}: {best.train.images:,} training images per epoch, {best.test.images:,} test images",
+        "data": f"{config.dataset}: {images:,} training images per epoch, {best.test.images:,} test images",
         "ranks": f"{results.world.size} on {', '.join(dict.fromkeys(results.world.hosts))}",
         "batch": f"{results.effective_batch_size // results.world.size} images per rank and step, "
         f"{results.effective_batch_size} together",
@@ -58,10 +59,16 @@ def facts(results: Results) -> dict[str, str]:
         "arithmetic": config.precision,
         "seed": str(config.seed),
         "best": f"test top-1 {best.test.top1:.2%}, top-5 {best.test.top5:.2%}, in epoch {best.epoch}",
-        "time": f"{_time(results)}, {len(results.epochs)} epochs, ended by {results.ended or 'nothing yet'}",
+        "time": f"{_time(results)}, {_epochs(results, images)}, ended by {results.ended or 'nothing yet'}",
         **({"speed": str(explanation)} if (explanation := explain(results)) else {}),
         "versions": ", ".join(f"{name} {version}" for name, version in results.versions.items()),
     }
+
+
+def _epochs(results: Results, images: int) -> str:
+    """Return the number of epochs, whose training takes ``images`` images each unless the run ended within one."""
+    part = results.ended not in (None, "epochs") and results.epochs[-1].train.images < images
+    return f"{len(results.epochs) - part} epochs{' and a part of the next' * part}"
 
 
 def headline(results: Results) -> str:

@@ -6,34 +6,51 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import IO
 
 from orchestrator.errors import LAST_LINES, CommandFailed
 from orchestrator.process import child, interrupts
 
-Background = Callable[[float | None], list[str]]
+Output = tuple[IO[bytes], IO[bytes]]
+
+
+class Background:
+    """A program in the background of this process, with files for its standard output and its standard error."""
+
+    def __init__(self, step: str, argv: Sequence[str], program: "subprocess.Popen[bytes]", output: Output) -> None:
+        self._step, self._argv, self._program, (self._output, self._errors) = step, argv, program, output
+
+    def wait(self, seconds: float | None) -> list[str]:
+        """Wait for some seconds (None: without limit) and return the lines of standard error so far.
+
+        Raises CommandFailed if the program has ended.
+        """
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._program.wait(seconds)
+            last = child.read_lines(self._errors)[-LAST_LINES:]
+            raise CommandFailed(self._step, self._argv, f"exit code {self._program.returncode}", last)
+        return _lines(self._errors)
+
+    def written(self) -> list[str]:
+        """Return the lines of standard output so far."""
+        return _lines(self._output)
+
+
+def _lines(file: IO[bytes]) -> list[str]:
+    return os.pread(file.fileno(), child.CHUNK, 0).decode(errors="replace").splitlines()
 
 
 @contextlib.contextmanager
 def run(step: str, argv: Sequence[str]) -> Iterator[Background]:
     """Run ``argv`` in the background while the context lasts.
 
-    Its standard input stays open until this process ends, in whatever way: `cat` would then end, too. Yields a function
-    that waits for some seconds (None: without limit) and returns the lines of standard error so far; it raises
-    CommandFailed if the program has ended.
+    Its standard input stays open until this process ends, in whatever way: `cat` would then end, too.
     """
     with child.files(step, argv, None) as (output, errors):
         options = {"stdin": subprocess.PIPE, "stdout": output, "stderr": errors}
         with child.started(step, argv, None, options) as program:
-
-            def wait(seconds: float | None) -> list[str]:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    program.wait(seconds)
-                    last = child.read_lines(errors)[-LAST_LINES:]
-                    raise CommandFailed(step, argv, f"exit code {program.returncode}", last)
-                return os.pread(errors.fileno(), child.CHUNK, 0).decode(errors="replace").splitlines()
-
             try:
-                yield wait
+                yield Background(step, argv, program, (output, errors))
             finally:
                 program.terminate()  # it has nothing to save: no interrupt needed first
                 if program.stdin:

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from orchestrator.reproduction.exported_run import Exported
+from orchestrator.schema import Epoch
 
 Verdict = Literal["equal", "within tolerance", "different"]
-# Fields that decide on the bits of the weights, and the beginnings of others: packages, settings.
+# Fields that decide on the bits of the weights, and the beginnings of others: packages, settings, epochs.
 DECISIVE = (
     *("ranks", "threads", "controller", "autotune", "CPU", "CPU flags", "GPU", "image", "data", "variables"),
-    *("package ", "setting "),
+    *("package ", "setting ", "ranks of epoch ", "learning rate of epoch "),
 )
 LONG = 8  # items
 OF_ONE_RUN = {"run", "data", "resume", "restarts", "threads", "max_time", "keep_checkpoints", "checkpoint_every"}
@@ -107,6 +108,16 @@ def _fields(old: Exported, new: Exported) -> Iterator[tuple[str, Any, Any]]:
     yield from _both("package ", _versions(old), _versions(new))
     yield from _both("node ", then.settings, now.settings)
     yield from _both("setting ", _settings(old), _settings(new))
+    if old.results and old.results.resumed_from:  # else ranks and settings are those of every epoch
+        yield from _training_by_epoch(old, new)
+
+
+def _training_by_epoch(old: Exported, new: Exported) -> Iterator[tuple[str, Any, Any]]:
+    """Yield ranks and learning rate of each epoch: a resumed run may have trained its first ones with other options."""
+    for was, now in _epochs_of_both(old, new):
+        then, again = len(was.images_per_second_per_rank), len(now.images_per_second_per_rank)
+        yield f"ranks of epoch {was.epoch}", then, again
+        yield f"learning rate of epoch {was.epoch}", was.learning_rate, now.learning_rate
 
 
 def _both(prefix: str, was: dict[str, Any], now: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
@@ -141,15 +152,18 @@ def _hardware(run: Exported) -> dict[str, Any]:
     return {**values, "CPU flags": sorted(of_all), "GPU": gpus} if nodes else {}
 
 
-def _epochs(old: Exported, new: Exported) -> list[tuple[int, bool, float, float, float, float]]:
+def _epochs_of_both(old: Exported, new: Exported) -> list[tuple[Epoch, Epoch]]:
     if not (old.results and new.results):
         return []
     then = {epoch.epoch: epoch for epoch in old.results.epochs}
-    pairs = [(then[epoch.epoch], epoch) for epoch in new.results.epochs if epoch.epoch in then]
+    return [(then[epoch.epoch], epoch) for epoch in new.results.epochs if epoch.epoch in then]
+
+
+def _epochs(old: Exported, new: Exported) -> list[tuple[int, bool, float, float, float, float]]:
     return [
         (before.epoch, before.weights_sha256 == after.weights_sha256, before.test.top1, after.test.top1,
          before.test.loss, after.test.loss)
-        for before, after in pairs
+        for before, after in _epochs_of_both(old, new)
     ]  # fmt: skip
 
 

@@ -70,6 +70,7 @@ def unpacked(path: Path) -> Iterator[Path]:
                 left_out = unpack(pipe, {f"{ROOT}/{name}": most for name, most in LIMITS.items()}, Path(temporary))
             if left_out:
                 raise Refused(f"{bounded_files.shown(left_out[0])} is a link or a device, not a file")
+            _refuse_repositories(Path(temporary))
             _require_whole(Path(temporary) / ROOT)
         except ODD as error:
             raise ConfigError([f"{path}: is no exported run: {error or 'it is cut short'}"], MAKES) from error
@@ -78,6 +79,13 @@ def unpacked(path: Path) -> Iterator[Path]:
         except OSError as error:
             raise ConfigError([f"{error.filename or path}: {error.strerror or error}"], MAKES) from error
         yield Path(temporary) / ROOT
+
+
+def _refuse_repositories(directory: Path) -> None:
+    """Refuse git's directories, whose settings may name programs that git then starts on this machine."""
+    for path in directory.rglob("*"):
+        if path.name.lower() == ".git":
+            raise Refused(f"{bounded_files.shown(str(path.relative_to(directory)))} belongs to git")
 
 
 def _require_whole(directory: Path) -> None:

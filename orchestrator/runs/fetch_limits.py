@@ -108,7 +108,7 @@ def fetch(head: Session, run: Run, listed: dict[str, int], target: Path) -> None
         StateError: The files do not fit on this machine.
         ContractError: The head sends something else.
     """
-    _require_space(run, sum(listed.values()), target)
+    _require_space(run, sum(listed.values()) - max(0, listed.get(LOG, 0) - LOG_BYTES), target)
     limits = {name: _limit(name, size) for name, size in listed.items()}
     if listed.get(LOG, 0) > LOG_BYTES:
         _fetch_end_of_log(head, run, limits.pop(LOG), target)

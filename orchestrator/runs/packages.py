@@ -56,6 +56,8 @@ def provide(state_dir: StateDir, cluster: Cluster, digest: str, options: Launch,
             progress.note(f"packages of {requirements.source} are installed: {name}")
             return f"{DIRECTORY}/{name}"
     control.check_nodes(state_dir, cluster, digest, options)
+    if requirements.variables:
+        progress.note(f"{requirements.source}: pip gets your values of {', '.join(requirements.variables)}")
     title = f"Installing packages of {requirements.source}"
     with (
         cluster_lock.starting(state_dir),

@@ -4,6 +4,7 @@ Nothing of cluster.yaml is recorded but the keys in PUBLIC, and of variables for
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +24,8 @@ from orchestrator.state import Record, StateDir
 
 FILE = "provenance.json"
 GIT_SECONDS = 10.0
+PROGRAM = re.compile(r"filter\..*\.(?:clean|process)\n", re.IGNORECASE | re.DOTALL)  # names that git config prints
+LFS = re.compile(r"git-lfs (?:clean -- %f|filter-process)")
 # Without "." and "..": archives may come from other people.
 DirectoryName = Annotated[str, StringConstraints(pattern=r"^[^/.\x00][^/\x00]*(/[^/.\x00][^/\x00]*)*$")]
 PUBLIC = (
@@ -141,12 +144,34 @@ def settings(config: Mapping[str, Any]) -> dict[str, JsonValue]:
 
 
 def commit(directory: Path) -> Commit | None:
-    """Return the state of ``directory`` in git; None if it is in no checkout, or git is missing."""
-    git = ("git", "-c", "core.fsmonitor=false", "-C", str(directory))
-    argv = [*git, "status", "--porcelain=v2", "--branch", "--", "."]
+    """Return the state of ``directory`` in git; None if it is in no checkout, or git is missing.
+
+    None also if settings of the checkout, which may be another person's, name programs that git would start.
+    """
     with suppress(OrchestratorError):
-        lines = process.run("ask git", argv, seconds=GIT_SECONDS).splitlines()
+        if _has_programs(directory):
+            return None
+        status = ["status", "--porcelain=v2", "--branch", "--ignore-submodules=dirty", "--", "."]
+        lines = _git(directory, *status).splitlines()
         ids = [line.split()[-1] for line in lines if line.startswith("# branch.oid ")]
         if ids and ids[0] != "(initial)":
             return Commit(commit=ids[0], changed=any(line and not line.startswith("#") for line in lines))
     return None
+
+
+def _has_programs(directory: Path) -> bool:
+    """Return whether the checkout itself, not the user's own settings, names filters other than those of Git LFS."""
+    settings = _git(directory, "config", "--null", "--show-scope", "--list").split("\0")
+    filters = [
+        value.partition("\n")[2]
+        for scope, value in zip(settings[::2], settings[1::2], strict=False)
+        if scope not in ("system", "global", "command") and PROGRAM.match(value)
+    ]
+    return not all(LFS.fullmatch(command) for command in filters)
+
+
+def _git(directory: Path, *words: str) -> str:
+    """Return the output of git, which starts no other program and fetches nothing. Raises CommandFailed."""
+    options = ("--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+    environment = {"GIT_ALLOW_PROTOCOL": "none"}
+    return process.run("ask git", ["git", *options, "-C", str(directory), *words], env=environment, seconds=GIT_SECONDS)

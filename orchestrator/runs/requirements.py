@@ -50,6 +50,12 @@ class Requirements:
         parts = [image, sorted(self.lines), sorted(self.constraints), contents, self.pyproject, self.wheels]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]
 
+    @property
+    def variables(self) -> list[str]:
+        """Return the names of the user's variables whose values pip gets."""
+        lines = "\n".join([*self.lines, *self.constraints])
+        return sorted({name for name in VARIABLE.findall(lines) if name in os.environ})
+
     def sent_to(self, directory: str) -> tuple[list[str], list[str]]:
         """Return lines and constraints with ``files`` in ``directory`` on the head, and the values of variables."""
         lines, constraints = (

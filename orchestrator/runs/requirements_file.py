@@ -6,7 +6,7 @@ from pathlib import Path
 
 from orchestrator.config import expanded, is_file
 from orchestrator.errors import ConfigError
-from orchestrator.runs import sent_files
+from orchestrator.runs import secret_files, sent_files
 from orchestrator.schema import bounded_files
 
 MOST_BYTES = 1 << 20
@@ -60,7 +60,9 @@ class Reader:
         if (path.resolve(), as_constraints) in self._read_files:
             return
         self._read_files.add((path.resolve(), as_constraints))
-        for line in logical_lines(read_text(path)):
+        text = read_text(path)
+        _refuse_credentials(path, path)
+        for line in logical_lines(text):
             option = OPTION.fullmatch(line)
             kind, value = ((option["short"] or option["long"][0]), option["value"]) if option else ("", line)
             if kind in ("r", "c") and not REMOTE.match(value):
@@ -80,6 +82,7 @@ class Reader:
         path, rest = (expanded(f"run: {source}", Path(match["path"])), match["rest"]) if match else (Path(value), "")
         for candidate in (base / path for base in (source.parent, Path.cwd())):
             if is_file(candidate):
+                _refuse_credentials(source, candidate)
                 return self._send({candidate.name: candidate}, f"/{candidate.name}{rest}")
             if any(is_file(candidate / name) for name in PROJECT):
                 return self.package(candidate, rest)
@@ -94,6 +97,12 @@ class Reader:
         self._sent += 1
         self.files |= {f"local/{self._sent}/{name}": path for name, path in files.items()}
         return f"{SENT}local/{self._sent}{rest}"
+
+
+def _refuse_credentials(source: Path, path: Path) -> None:
+    """Refuse to send a file with credentials that ``source``, which may be another person's, names."""
+    if reason := secret_files.reason(path) or secret_files.reason(path.resolve()):
+        raise ConfigError([f"run: {source}: {path} is not sent: {reason}"], f"remove the line from {source.name}")
 
 
 def _is_local(value: str, editable: bool) -> bool:

@@ -18,6 +18,11 @@ LAUNCHER_MODULES = (
     *("torch.distributed.run", "torch.distributed.launch", "accelerate.commands", "deepspeed.launcher"),
     "horovod.runner",
 )
+# What is added for accelerate, whose launcher also has options of the training.
+ACCELERATE = (
+    "; settings of `accelerate launch` and of its configuration file are not applied: set them in Accelerator(...), or"
+    " as in --env ACCELERATE_MIXED_PRECISION=bf16"
+)
 INTERPRETER = re.compile(r"python[\d.]*|bash|sh|env")
 
 
@@ -33,7 +38,7 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
     argv = _with_interpreter_of_nodes(argv)
     for position, argument in enumerate(argv):
         _require_no_launcher(argv, position)
-        if argument == "-m":
+        if argument == "-m" or module_at(argv, position):
             return Path.cwd(), list(argv)
         path = Path(argument)
         if _names_file(argv, position):
@@ -61,13 +66,21 @@ def _with_interpreter_of_nodes(argv: Sequence[str]) -> list[str]:
     return words
 
 
+def module_at(argv: Sequence[str], position: int) -> str:
+    """Return the module that the word at ``position`` executes, as ``-m module`` or ``-mmodule``; "" if it does not."""
+    word = argv[position]
+    if word == "-m":
+        return "".join(argv[position + 1 : position + 2])
+    is_option = word.startswith("-m") and any(_program(before).startswith("python") for before in argv[:position])
+    return word.removeprefix("-m") if is_option else ""
+
+
 def _require_no_launcher(argv: Sequence[str], position: int) -> None:
     """Raise ConfigError, with the command to use instead, if the word at ``position`` starts a launcher.
 
     A local file of a launcher's name is the user's own program, except in a directory ``bin``, as of .venv.
     """
-    word, following = argv[position], "".join(argv[position + 1 : position + 2])
-    module = (word.removeprefix("-m") or following) if word.startswith("-m") else ""
+    word, module = argv[position], module_at(argv, position)
     if any(f"{module}.".startswith(f"{launcher}.") for launcher in LAUNCHER_MODULES):
         named = f"-m {module}"
     elif _program(word) in LAUNCHERS and (Path(word).parent.name == "bin" or not _names_file(argv, position)):
@@ -79,7 +92,8 @@ def _require_no_launcher(argv: Sequence[str], position: int) -> None:
     script = "my_script.py" if begins is None else shlex.join(rest[begins:])
     raise ConfigError(
         [f"run: {named}: is a launcher, and `run` starts every rank itself: leave it and its options out"],
-        f"`orchestrator run -- python {script}`; --np sets the number of ranks, --launcher names a launcher",
+        f"`orchestrator run -- python {script}`; --np sets the number of ranks, --launcher names a launcher"
+        + (ACCELERATE if "accelerate" in (_program(word), module.partition(".")[0]) else ""),
     )
 
 

@@ -5,18 +5,21 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import gettempdir
 
+from orchestrator.cluster import SHARED
 from orchestrator.config import exists
-from orchestrator.runs.launchers import script_imports
+from orchestrator.runs.launchers import find_script_imports
 from orchestrator.runs.script import Source
 
 REQUIREMENTS = "requirements.txt"  # is found in the directory that is sent
+ON_NODES = (SHARED, "/dev", "/etc", "/proc", "/sys", "/usr")  # directories that nodes have, too
 
 
 def note_on_imports(source: Source) -> str:
     """Return what to tell a user whose script imports a module of a directory above its own; "" if it imports none."""
-    script = script_imports.python_file(source)
-    if script is None or script_imports.module_of(source):
+    script = find_script_imports.python_file(source)
+    if script is None or find_script_imports.module_of(source):
         return ""
     for root in sorted(_imported(source) - _sent(source) - sys.stdlib_module_names):
         for above in source.directory.parents:
@@ -29,20 +32,40 @@ def note_on_imports(source: Source) -> str:
 def note_on_arguments(source: Source) -> str:
     """Return what to tell a user whose arguments name files here that are not sent; "" if they name none."""
     here, sent = Path.cwd(), source.directory
-    script = next((index for index, word in enumerate(source.command) if word.removeprefix("./") in source.files), None)
-    if sent == here or script is None:
-        return ""
-    values = [value for word in source.command[script + 1 :] for value in (word, word.partition("=")[2])]
-    unsent = [value for value in values if exists(here / value) and not exists(sent / value)]
+    words = find_script_imports.arguments(source)
+    values = dict.fromkeys(value for word in words for value in (word, word.partition("=")[2]))
+    unsent = [value for value in values if _is_unsent(value, here, sent)]
+    outside = [value for value in unsent if Path(value).is_absolute() or not _is_below(here / value, here)]
+    if outside:
+        copy = shlex.join(["orchestrator", "cp", outside[0], f"head:{SHARED}/"])
+        found = f"{', '.join(unsent)}: found on this machine, but only {sent} is sent: if the script reads it, "
+        return f"{found}copy it with `{copy}` and name {SHARED}/{(here / outside[0]).resolve().name}"
     if not unsent:
         return ""
-    found = f"{', '.join(dict.fromkeys(unsent))}: found in {here}, but only {sent} is sent: if the script reads it, "
+    found = f"{', '.join(unsent)}: found in {here}, but only {sent} is sent: if the script reads it, "
     return found + (_from_here(source, here) or f"copy it to {sent} and name it relative to that directory")
+
+
+def _is_unsent(value: str, here: Path, sent: Path) -> bool:
+    """Tell whether ``value`` names a file or directory here that the script cannot find on the nodes.
+
+    Those that contain the script, as ``..``, and those that every machine has are probably not data.
+    """
+    if not exists(here / value) or (exists(sent / value) and _is_below(sent / value, sent)):
+        return False
+    path = (here / value).resolve()
+    anywhere = path == Path(gettempdir()).resolve() or any(path.is_relative_to(root) for root in ON_NODES)
+    return not anywhere and path not in sent.resolve().parents
+
+
+def _is_below(path: Path, directory: Path) -> bool:
+    """Tell whether ``path``, with links followed, is in ``directory``."""
+    return path.resolve().is_relative_to(directory.resolve())
 
 
 def _imported(source: Source) -> set[str]:
     """Return the top-level modules that the script imports."""
-    return {name.partition(".")[0] for name in script_imports.imported_names(source)}
+    return {name.partition(".")[0] for name in find_script_imports.imported_names(source)}
 
 
 def _sent(source: Source) -> set[str]:
@@ -52,7 +75,7 @@ def _sent(source: Source) -> set[str]:
 
 def _from_here(source: Source, here: Path) -> str:
     """Return how to send all of ``here`` with a script in a directory of it; "" if it cannot be started as a module."""
-    script = script_imports.python_file(source)
+    script = find_script_imports.python_file(source)
     if script is None or "." in os.path.relpath(source.directory, here):
         return ""
     return _as_module(source, script, here)
@@ -72,7 +95,7 @@ def _options(source: Source, directory: str, as_module: Source) -> Iterator[str]
     """Yield the options for what ``run`` finds in the directory of a script, but not from a directory above it."""
     if _imported(source) & _sent(source):
         yield from ("--env", f"PYTHONPATH={directory}")
-    if (launcher := script_imports.needed(source).launcher) != script_imports.needed(as_module).launcher:
+    if (launcher := find_script_imports.needed(source).launcher) != find_script_imports.needed(as_module).launcher:
         yield from ("--launcher", launcher)
     if (source.directory / REQUIREMENTS).is_file():
         yield from ("--requirements", f"{directory}/{REQUIREMENTS}")

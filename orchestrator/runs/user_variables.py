@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchestrator.errors import ConfigError
+from orchestrator.launch_layout import RAY_TOKEN
 from orchestrator.runs.run_record import ENVIRONMENT, UNIT, Run
 from orchestrator.schema.bounded_files import Unreadable, read_text, shown
 from orchestrator.ssh import Session
@@ -32,7 +33,9 @@ RESERVED = {
 }
 REMOVE = f"""
 for run; do
-    case $(sudo systemctl is-active "$0${{run##*/}}") in inactive | failed | unknown) rm -f "$run"/{ENVIRONMENT} ;; esac
+    case $(sudo systemctl is-active "$0${{run##*/}}") in
+        inactive | failed | unknown) rm -f "$run"/{ENVIRONMENT} "$run"/{RAY_TOKEN} ;;
+    esac
 done
 """
 

@@ -16,6 +16,7 @@ from orchestrator.state import StateDir
 
 LOCALHOST = "127.0.0.1"  # on this machine and on the head: no other machine can connect
 LOOK_SECONDS = 0.2
+BOUND = "bound"  # printed on the head: with ExitOnForwardFailure, only after the ports of this machine are bound
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def client_command(state_dir: StateDir, cluster: Cluster, ports: Mapping[int, in
         for part in ("-L", f"{LOCALHOST}:{local_port}:{LOCALHOST}:{head_port}")
     ]
     options = ["-o", "ExitOnForwardFailure=yes", "-o", "BatchMode=yes", *forwards]
-    return ssh.client_command(state_dir, cluster, cluster.head, ["cat"], options)
+    return ssh.client_command(state_dir, cluster, cluster.head, [f"echo {BOUND}; exec cat"], options)
 
 
 @contextlib.contextmanager
@@ -97,7 +98,7 @@ def open_tunnel(
         seconds: Seconds to wait for an answer.
 
     Yields:
-        A function that waits, as in ``process.background.run``.
+        The ssh client.
 
     Raises:
         CommandFailed: The tunnel cannot be opened.
@@ -115,8 +116,9 @@ def open_tunnel(
 
 def _await_answer(cluster: Cluster, service: Service, port: int, tunnel: Background, seconds: float) -> None:
     deadline = time.monotonic() + seconds
-    while not _answers(port, service.path):
-        lines = tunnel(LOOK_SECONDS)
+    # Before the ports are bound, another user's program may answer at them, to be given a password.
+    while not (BOUND in tunnel.written() and _answers(port, service.path)):
+        lines = tunnel.wait(LOOK_SECONDS)
         if time.monotonic() > deadline:
             reason = "; ".join([f"no answer within {seconds:.0f} s", *lines[-1:]])
             why = f"`sudo journalctl --unit {service.unit}` on the head says why: {command('ssh', cluster.name)}"

@@ -52,8 +52,12 @@ class Record(BaseModel):
 
     @property
     def configured(self) -> bool:
-        """Tell whether the head was ever reached, so that it may hold runs and data."""
-        return self.cluster is not None and self.cluster.nodes[self.cluster.head].id in self.host_keys
+        """Tell whether a head of this cluster was ever reached, so that the cluster may hold runs and data.
+
+        A deploy that ends before it reaches a new head leaves only the host keys of the nodes before: their /shared may
+        still exist.
+        """
+        return self.cluster is not None and bool(self.host_keys)
 
     @property
     def least(self) -> int:

@@ -7,6 +7,7 @@ from orchestrator import progress
 from orchestrator.schema.studies import Launch
 from orchestrator.studies import matrix
 from orchestrator.studies.launch_schedule import Planned, Schedule
+from orchestrator.studies.report.number_text import maybe
 
 
 def announce(planned: Planned, schedule: Schedule) -> None:
@@ -24,7 +25,7 @@ def tell(launch: Launch, schedule: Schedule) -> None:
         if launch.key in schedule.given_up():
             progress.note(f"  given up: {matrix.title(launch.cell, schedule.study)}")
     else:
-        progress.note(f"  {launch.images_per_second:.4g} images/s, {launch.seconds:.1f} s{busy}")
+        progress.note(f"  {maybe(launch.images_per_second)} images/s, {launch.seconds:.1f} s{busy}")
 
 
 def remaining(schedule: Schedule) -> str:

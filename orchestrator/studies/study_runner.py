@@ -64,6 +64,7 @@ def run(config: Config, directory: Path, study: Study, deployed: Deployed, deplo
     """
     with _opened(config, directory, study, deployed, deploys) as (launcher, schedule):
         _collect_queued(launcher, schedule)
+        _collect_started(launcher, schedule)
         started, done = time.time(), list(_measure(launcher, schedule))
         return Sitting(done, time.time() - started, schedule.problems())
 
@@ -123,13 +124,15 @@ def _collect_queued(launcher: Launcher, schedule: Schedule) -> None:
         progress_messages.tell(launch, schedule)
 
 
-def _measure(launcher: Launcher, schedule: Schedule) -> Iterator[Launch]:
-    collected = launcher.collect()
-    if collected:
+def _collect_started(launcher: Launcher, schedule: Schedule) -> None:
+    """Finish the launch that was under way when the study ended: its time is not time of this process."""
+    if collected := launcher.collect():
         title = matrix.title(collected.cell, schedule.study)
         progress.note(f"round {collected.round + 1}: {title}, started before the study was ended")
         progress_messages.tell(collected, schedule)
-        yield collected
+
+
+def _measure(launcher: Launcher, schedule: Schedule) -> Iterator[Launch]:
     while planned := schedule.next():
         progress_messages.announce(planned, schedule)
         launch = launcher.measure(planned)

@@ -3,6 +3,7 @@
 import json
 import re
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,7 +39,11 @@ def ray_version(cli: Cli) -> str:
     with cli.start("dashboard", "--ray", "--json", cluster=CLUSTER) as tunnel:
         assert tunnel.stdout
         text = "".join(iter(tunnel.stdout.readline, "}\n")) + "}"
-        with urllib.request.urlopen(f"{json.loads(text[text.index('{') :])['ray']}/api/version", timeout=20) as answer:
+        opened = json.loads(text[text.index("{") :])
+        address, login = f"{opened['ray']}/api/version", {"Authorization": f"Bearer {opened['token']}"}
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(address, timeout=20)
+        with urllib.request.urlopen(urllib.request.Request(address, headers=login), timeout=20) as answer:
             version: str = json.load(answer)["ray_version"]
         tunnel.kill()
     return version

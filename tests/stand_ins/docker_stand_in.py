@@ -85,7 +85,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def listening(answers: Answers, removed: list[str] | None = None) -> Iterator[str]:
-    """Yield the DOCKER_HOST of an engine that gives ``answers`` and the default ones, and appends what it ``removed``."""
+    """Yield the DOCKER_HOST of an engine that gives ``answers`` and the default ones, and adds what it ``removed``."""
     handler = partial(Handler, {**USUAL, **answers}, [] if removed is None else removed)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()

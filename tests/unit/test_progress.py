@@ -112,3 +112,28 @@ with progress.step("Making") as step:
     os.close(ours)
     assert "2 of 3" in screen
     assert "✓" in screen
+
+
+def test_many_unfinished_escapes_are_removed_in_linear_time() -> None:
+    """Each may begin a sequence that lasts to the end of the text: a search from each would take hours."""
+    assert progress.plain("\x90" * (4 << 20) + "end") == "end"
+
+
+FORCED = """
+from orchestrator import progress
+from orchestrator.cli import output
+with progress.step("Checking"):
+    output.stream([b"hello"])
+"""
+
+
+def test_forced_colours_draw_no_live_line_in_a_file() -> None:
+    written = subprocess.run(
+        [sys.executable, "-c", FORCED],
+        env={**os.environ, "FORCE_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert re.findall(r"\x1b\[[0-9;?]*[A-Zhl]", written.stdout + written.stderr) == []  # no cursor movement
+    assert written.stderr.startswith("Checking ...\n")

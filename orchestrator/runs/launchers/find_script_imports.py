@@ -5,15 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.runs.script import Source
+from orchestrator.runs.script import Source, module_at
 
 MPI = "mpi4py"  # `python -m mpi4py script.py` executes the script too
 # Modules and the launcher that programs with them need. The first that a script imports decides: Ray starts PyTorch's
-# and Horovod's ranks itself, and scripts for Horovod use parts of the others.
+# and Horovod's ranks itself, Horovod works under mpirun, too, and scripts for Horovod use parts of the others.
 BY_MODULE = {
     "ray": "ray",
-    "horovod": "horovod",
     MPI: "mpirun",
+    "horovod": "horovod",
     "torch.distributed": "torchrun",
     "torch.nn.parallel.DistributedDataParallel": "torchrun",
     "lightning": "torchrun",
@@ -27,6 +27,7 @@ BY_MODULE = {
 }
 PARAMETER_SERVER = "tensorflow.distribute.ParameterServerStrategy"
 LARGEST = 1 << 20  # bytes of a source file
+ROOTS = ("", "src/")  # directories of modules: that which is sent, and the usual one of a package installed from it
 
 
 class Needed(NamedTuple):
@@ -42,8 +43,10 @@ def needed(source: Source) -> Needed:
 
     A program that is not Python's may start anything, and a script that imports none of these needs nothing.
     """
+    if module_of(source).partition(".")[0] == MPI:
+        return Needed("mpirun", MPI)
     if python_file(source) is None:
-        return Needed("mpirun", MPI) if module_of(source).partition(".")[0] == MPI else Needed("horovod", "")
+        return Needed("horovod", "")
     names = imported_names(source)
     servers = any(name.replace(".experimental", "") == PARAMETER_SERVER for name in names)
     for module, launcher in BY_MODULE.items():
@@ -59,9 +62,14 @@ def imported_names(source: Source) -> set[str]:
 
 
 def python_file(source: Source) -> str | None:
-    """Return the name of the Python file that the command executes, among the files that are sent."""
-    if path := module_of(source).replace(".", "/"):
-        return next((name for name in (f"{path}.py", f"{path}/__main__.py") if name in source.files), None)
+    """Return the name of the Python file that the command executes, among the files that are sent.
+
+    A module that is not among them, as in ``python -m cProfile train.py``, executes the first of them that follows.
+    """
+    if module := module_of(source):
+        following = (word.removeprefix("./") for word in arguments(source) if word.endswith(".py"))
+        candidates = (*_files_of(module, "__main__"), *following)
+        return next((name for name in candidates if name in source.files), None)
     words = (word.removeprefix("./") for word in source.command)
     name = next((word for word in words if word in source.files), "")
     return name if name.endswith(".py") else None
@@ -69,12 +77,29 @@ def python_file(source: Source) -> str | None:
 
 def module_of(source: Source) -> str:
     """Return the module that ``python -m`` executes; "" if the command executes a file."""
+    return _split(source)[0]
+
+
+def arguments(source: Source) -> list[str]:
+    """Return the words after the file or the module that the command executes."""
+    return _split(source)[1]
+
+
+def _split(source: Source) -> tuple[str, list[str]]:
+    """Return the module that the command executes, "" for a file, and the words that follow."""
     for position, word in enumerate(source.command):
-        if word == "-m":
-            return "".join(source.command[position + 1 : position + 2])
+        following = source.command[position + 1 :]
+        if module := module_at(source.command, position):
+            return module, following[word == "-m" :]
         if word.removeprefix("./") in source.files:
-            break
-    return ""
+            return "", following
+    return "", []
+
+
+def _files_of(module: str, package_file: str) -> list[str]:
+    """Return the names that the file of ``module`` may have; ``package_file`` is that of a package."""
+    path = module.replace(".", "/")
+    return [f"{root}{path}{end}.py" for root in ROOTS for end in ("", f"/{package_file}")]
 
 
 def _names(file: str, files: Mapping[str, Path], visited: set[str]) -> Iterator[str]:
@@ -86,7 +111,7 @@ def _names(file: str, files: Mapping[str, Path], visited: set[str]) -> Iterator[
         for alias, name in _imported(node, package):
             aliases[alias] = name
             yield name
-            for path in (f"{name.replace('.', '/')}.py", f"{name.replace('.', '/')}/__init__.py"):
+            for path in _files_of(name, "__init__"):
                 if path in files and path not in visited:
                     yield from _names(path, files, visited)
     yield from (name for node in ast.walk(tree) if isinstance(node, ast.Attribute) for name in _dotted(node, aliases))

@@ -1,10 +1,10 @@
 """Ray: a cluster over the nodes for the time of the run, and the script once, on the first host.
 
-Its ports are reached only from the nodes' private network, its dashboard only from the head itself. Source: Ray's page
-"Launching an On-Premise Cluster".
+Its ports are reached only from the nodes' private network, and its dashboard only from the head itself; all of them ask
+for the run's token. Sources: Ray's pages "Launching an On-Premise Cluster" and "Ray token authentication".
 """
 
-from orchestrator.launch_layout import PORT, Process, scratch
+from orchestrator.launch_layout import PORT, RAY, Process, scratch
 from orchestrator.runs.launchers.launch_plan import SUPERVISION, Plan, Slots, node_launcher, wrapper
 from orchestrator.runs.run_record import Run
 
@@ -23,7 +23,8 @@ def _daemon(run: Run, slots: Slots, host: str, head: str) -> list[str]:
     dashboard = ["--dashboard-host", "127.0.0.1", "--dashboard-port", str(DASHBOARD_PORT)]
     join = ["--head", "--port", PORT, *dashboard] if host == head else ["--address", f"{head}:{PORT}"]
     return [
-        *("ray", "start", "--block", "--disable-usage-stats", *join),
+        # Workers get the Python of the daemon: the overlay's, if the run has one. The program `ray` names the image's.
+        *("python", "-m", RAY, "start", "--block", "--disable-usage-stats", *join),
         *("--node-ip-address", host),
         *("--num-cpus", str(slots[host] * run.threads)),
         *(("--temp-dir", scratch(run.id)) if host == head else ()),

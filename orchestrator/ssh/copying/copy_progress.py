@@ -44,6 +44,7 @@ class Progress:
     Attributes:
         detail: Called with a line of progress.
         copied: The result so far.
+        root: Where the files are written: the target, or the unfinished copy of a new directory.
         done: Files that are in place.
         unfinished: Bytes sent this time of a file that is not in place yet.
         shown: When the last line of progress was shown.
@@ -51,13 +52,19 @@ class Progress:
 
     detail: Callable[[str], None] = lambda _: None
     copied: Copied = field(default_factory=Copied)
+    root: str = ""
     done: set[str] = field(default_factory=set)
     unfinished: int = 0
     shown: float = 0.0
 
-    def begin(self, tree: Tree, target: str) -> None:
-        """Note what is copied."""
-        size = sum(entry.size for entry in tree.files.values())
+    @property
+    def is_renamed_at_end(self) -> bool:
+        """Tell whether ``root`` gets the name of the target once all files are in it."""
+        return self.root != self.copied.target
+
+    def begin(self, tree: Tree, target: str, root: str) -> None:
+        """Note what is copied to ``target``, and that its files are written to ``root``."""
+        self.root, size = root, sum(entry.size for entry in tree.files.values())
         self.copied = Copied(target, len(tree.files), size, left_out=tree.left_out)
 
     def count(self, size: int) -> None:
@@ -74,9 +81,12 @@ class Progress:
 
     def kept(self) -> str:
         """Return what an interrupted copy leaves for the next command; "" if nothing."""
-        files = f"{len(self.done):,} of {self.copied.files:,} files are in place" if self.done else ""
-        part = "the copied part stays in a file .NAME….part next to the target" if self.unfinished else ""
-        kept = [text for text in (files, part) if text]
+        count = f"{len(self.done):,} of {self.copied.files:,} files are"
+        if self.is_renamed_at_end:
+            kept = [f"{count} in the directory .NAME….part next to the target"] * bool(self.done or self.unfinished)
+        else:
+            part = "the copied part stays in a file .NAME….part next to the target" if self.unfinished else ""
+            kept = [text for text in (f"{count} in place" if self.done else "", part) if text]
         return "; ".join([*kept, "the same command continues"]) if kept else ""
 
     def _show(self) -> None:

@@ -12,7 +12,15 @@ from orchestrator.ssh.copying import local_files
 from orchestrator.ssh.copying.copy_progress import Copied, Progress, persist
 from orchestrator.ssh.copying.listing import on_node
 from orchestrator.ssh.copying.tree import Entry, Tree, require_stored
-from orchestrator.ssh.copying.unfinished_copies import SUM, hashed, part_of, patience, remote_digest, require_space
+from orchestrator.ssh.copying.unfinished_copies import (
+    SUM,
+    directory_part_of,
+    hashed,
+    part_of,
+    patience,
+    remote_digest,
+    require_space,
+)
 from orchestrator.ssh.session import Session
 from orchestrator.state import StateDir
 
@@ -40,19 +48,23 @@ def download(state_dir: StateDir, cluster: Cluster, node: str, source: str, targ
         NodesFailed: The node does not answer.
     """
     trees = list[Tree]()
-    below = target.endswith("/") or Path(target).is_dir()
-    root = Path(target, _name(source)) if below else Path(target)
+    below = target.endswith("/") or os.path.isdir(target)  # noqa: PTH112 (Path.is_dir raises PermissionError)
+    path = Path(target, _name(source)) if below else Path(target)
 
     def work(session: Session) -> None:
         if not trees:
             trees.append(on_node(session, source))
             shell = f"orchestrator ssh --cluster {cluster.name} {node} -- "
             require_stored(trees[0], source, f"{node}:{source}", shell)
-            progress.begin(trees[0], str(root))
+            is_new = not below and "" in trees[0].directories and not os.path.lexists(path)
+            root = _unfinished(path, f"{node}:{trees[0].root}") if is_new else path
+            progress.begin(trees[0], str(path), str(root))
         try:
-            _Download(session, source, root, progress).copy(trees[0])
+            _Download(session, source, Path(progress.root), progress).copy(trees[0])
+            if progress.is_renamed_at_end:
+                Path(progress.root).rename(path)
         except OSError as error:
-            problem = f"{error.filename or root}: {error.strerror}"
+            problem = f"{error.filename or path}: {error.strerror}"
             raise ConfigError([problem], space_hint(problem)) from error
 
     return persist(state_dir, cluster, node, progress, work)
@@ -64,6 +76,11 @@ def _name(source: str) -> str:
     if name in ("", ".", ".."):
         raise ConfigError([f"{source}: has no name of its own"], "name the copy: the target must not be a directory")
     return name
+
+
+def _unfinished(target: Path, source: str) -> Path:
+    """Return the unfinished copy of a directory. Raises ConfigError if a link has its name."""
+    return local_files.below(target.parent, Path(directory_part_of(str(target), source)).name)
 
 
 class _Download:
@@ -101,7 +118,7 @@ class _Download:
     def _require_space(self, files: dict[str, Entry]) -> None:
         parts = {name: local_files.size(Path(part_of(str(self.root / name), entry))) for name, entry in files.items()}
         missing = sum(max(0, entry.size - parts[name]) for name, entry in files.items())
-        require_space(str(self.root), missing, local_files.free(self.root))
+        require_space(self.progress.copied.target, missing, local_files.free(self.root))
 
     def _receive(self, name: str, entry: Entry, target: Path) -> None:
         path = posixpath.join(self.source, name) if name else self.source

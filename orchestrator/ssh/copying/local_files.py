@@ -70,5 +70,6 @@ def remove_stale(target: Path, part: Path) -> None:
     """Remove unfinished copies of what the source was before."""
     identity = len(".123456789012.part")
     for path in target.parent.iterdir():
-        if path != part and path.name[:-identity] == part.name[:-identity] and path.name.endswith(".part"):
+        is_part = path.name[:-identity] == part.name[:-identity] and path.name.endswith(".part")
+        if is_part and path != part and not path.is_dir():  # a directory is another copy
             path.unlink()

@@ -18,9 +18,18 @@ FREE_BYTES = 64 << 20  # to leave free
 
 
 def part_of(target: str, entry: Entry) -> str:
-    """Return the path of the unfinished copy of a source to ``target``."""
+    """Return the path of the unfinished copy of a file to ``target``."""
+    return _part(target, f"{entry.size} {entry.modified}")
+
+
+def directory_part_of(target: str, source: str) -> str:
+    """Return the path of the unfinished copy of the directory ``source`` to a new directory ``target``."""
+    return _part(target, source)
+
+
+def _part(target: str, source: str) -> str:
     directory, name = posixpath.split(target)
-    identity = hashlib.sha256(os.fsencode(f"{entry.size} {entry.modified} {name}")).hexdigest()[:12]
+    identity = hashlib.sha256(os.fsencode(f"{source} {name}")).hexdigest()[:12]
     short = os.fsencode(name)[:LONGEST_NAME].decode(errors="ignore")
     return posixpath.join(directory, f".{short}.{identity}.part")
 

@@ -19,6 +19,7 @@ from orchestrator.ssh.copying.tree import Entry, Tree, require_stored
 from orchestrator.ssh.copying.unfinished_copies import (
     PIECE,
     SUM,
+    directory_part_of,
     hashed,
     part_of,
     patience,
@@ -37,6 +38,8 @@ FINISH = f"""{SUM}
 test "$(sum < "$1")" = "$2" || {{ rm -f -- "$1"; exit {CHANGED}; }}
 chmod "$3" -- "$1" && touch -d "@$4" -- "$1" && mv -fT -- "$1" "$5"
 """
+IS_NEW = '! test -e "$0" && ! test -L "$0"'
+IS_RENAMED = '! test -e "$0" && test -d "$1"'
 
 
 def upload(state_dir: StateDir, cluster: Cluster, source: Path, node: str, target: str, progress: Progress) -> Copied:
@@ -64,10 +67,36 @@ def upload(state_dir: StateDir, cluster: Cluster, source: Path, node: str, targe
     def work(session: Session) -> None:
         if not progress.copied.target:
             below = target.endswith("/") or session.run(["test", "-d", target]).exit_code == 0
-            progress.begin(tree, posixpath.join(target, name) if below else target)
+            path = posixpath.join(target, name) if below else target
+            progress.begin(tree, path, path if below else _root(session, tree, path))
+        elif _is_renamed(session, progress):  # over a connection that broke before its answer
+            return
         _Upload(session, source, tree, progress).copy()
+        if progress.is_renamed_at_end:
+            _rename(session, progress)
 
     return persist(state_dir, cluster, node, progress, work)
+
+
+def _root(session: Session, tree: Tree, target: str) -> str:
+    """Return where to write the files of ``tree``: the unfinished copy if ``target`` becomes a new directory."""
+    if "" not in tree.directories or posixpath.basename(target) in (".", ".."):
+        return target
+    is_new = session.run(["sh", "-c", IS_NEW, target]).exit_code == 0
+    return directory_part_of(target, tree.root) if is_new else target
+
+
+def _is_renamed(session: Session, progress: Progress) -> bool:
+    paths = [progress.root, progress.copied.target]
+    return progress.is_renamed_at_end and session.run(["sh", "-c", IS_RENAMED, *paths]).exit_code == 0
+
+
+def _rename(session: Session, progress: Progress) -> None:
+    """Give the complete copy of a directory its name. Raises ConfigError if the name is taken meanwhile."""
+    answer = session.run(["mv", "-T", "--", progress.root, progress.copied.target])
+    if answer.exit_code:
+        remedy = f"the copy is complete in {session.node}:{progress.root}: rename it there"
+        raise ConfigError([f"{session.node}: {answer.errors.strip()}"], remedy)
 
 
 class _Upload:
@@ -75,7 +104,7 @@ class _Upload:
 
     def __init__(self, session: Session, source: Path, tree: Tree, progress: Progress) -> None:
         self.session, self.source, self.tree, self.progress = session, source, tree, progress
-        root = progress.copied.target
+        root = progress.root
         self.targets = {name: posixpath.join(root, name) if name else root for name in tree.files}
         self.directories = {posixpath.join(root, name): mode | 0o700 for name, mode in tree.directories.items()}
 
@@ -88,7 +117,7 @@ class _Upload:
         same = {name: entry for name, entry in files.items() if _is_same(statuses.get(self.targets[name]), entry)}
         changed = {name: entry for name, entry in files.items() if name not in same}
         self._require(changed, parts, statuses)
-        node_files.make_directories(self.session, [posixpath.dirname(self.progress.copied.target) or "."])
+        node_files.make_directories(self.session, [posixpath.dirname(self.progress.root) or "."])
         node_files.make_directories(self.session, sorted(self.directories), private=True)
         self._keep(same, statuses)
         for name, entry in changed.items():
@@ -110,8 +139,8 @@ class _Upload:
         if wrong:
             raise ConfigError([f"{self.session.node}:{path}: is a directory, not a file" for path in wrong[:5]])
         missing = sum(max(0, entry.size - statuses.get(parts[name], ABSENT).size) for name, entry in files.items())
-        root = self.progress.copied.target
-        require_space(f"{self.session.node}:{root}", missing, node_files.free(self.session, root))
+        where = f"{self.session.node}:{self.progress.copied.target}"
+        require_space(where, missing, node_files.free(self.session, self.progress.root))
 
     def _send(self, name: str, entry: Entry, part: str, begin: int) -> None:
         path = self.source / name if name else self.source

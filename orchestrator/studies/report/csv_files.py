@@ -6,6 +6,7 @@ import math
 import shlex
 from collections.abc import Iterable, Sequence
 
+from orchestrator.schema.csv_cells import no_formula
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies.report import number_text
 from orchestrator.studies.report.cells import Summary
@@ -16,7 +17,6 @@ ESTIMATES = ("images", "speed_up", "efficiency", "ratio", "top1", "to_accuracy",
 NAMES = {"images": "images_per_second", "ratio": "ratio_to_base_engine", "to_accuracy": "seconds_to_accuracy",
          "seconds": "seconds_per_epoch"}  # fmt: skip
 PARTS = ("input_seconds", "compute_seconds", "communication_seconds")
-FORMULA = ("=", "+", "-", "@", "\t")  # how a spreadsheet recognises a formula
 
 
 def cells(summaries: Iterable[Summary]) -> str:
@@ -87,5 +87,4 @@ def _safe(value: object) -> object:
     """Return text that no spreadsheet takes for a formula, and that is one line."""
     if not isinstance(value, str):
         return value
-    text = number_text.plain(value)
-    return f"'{text}" if text.startswith(FORMULA) else text
+    return no_formula(number_text.plain(value))

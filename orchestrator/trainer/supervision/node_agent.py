@@ -42,6 +42,8 @@ class Agent:
 
     def start(self, environment: dict[str, str]) -> bool:
         """Start every process; return whether all could be started."""
+        if self.layout.has_ray and not _is_created(launch_layout.scratch(os.environ[leftover_processes.RUN])):
+            return False
         # A rank's wrapper sets these itself, Ray's daemon passes them on to its workers.
         inherited = {**rank_environment.interfaces(self.layout), **user_variables.read(self.directory)}
         for process in self.layout.processes.get(self.host, []):
@@ -105,6 +107,17 @@ class Agent:
                 running.wait(max(0.0, began + grace - time.monotonic()))
             except subprocess.TimeoutExpired:
                 running.kill()
+
+
+def _is_created(directory: str) -> bool:
+    """Create ``directory`` for this account alone; False, with a message, if another account was first."""
+    shutil.rmtree(directory, ignore_errors=True)  # of this account, from a killed agent
+    try:
+        Path(directory).mkdir(0o700)
+    except OSError as error:
+        print(f"{directory}: {error.strerror} on {socket.gethostname()}", file=sys.stderr, flush=True)
+        return False
+    return True
 
 
 def main(run_directory: Path, host: str) -> int:

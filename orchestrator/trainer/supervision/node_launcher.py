@@ -9,6 +9,7 @@ import ctypes  # noqa: F401  so that not every child imports it in end_with_pare
 import json
 import os
 import re
+import secrets
 import signal
 import subprocess
 import sys
@@ -41,7 +42,7 @@ def main(run_directory: Path) -> int:
     agents = {host: _start_agent(run_directory, host, relays.get(host)) for host in layout.processes}
     for relay in relays.values():  # their threads must not exist while a process is forked
         relay.start()
-    _order(agents, {**_passed_on(), **_rendezvous(layout)})
+    _order(agents, {**_passed_on(), **_rendezvous(layout), **(_ray_token(run_directory) if layout.has_ray else {})})
     code = _wait(agents, layout, signals)
     _report_lost(agents, layout, run_directory)
     _end_agents(agents)
@@ -84,6 +85,17 @@ def _rendezvous(layout: Layout) -> dict[str, str]:
     port = server.start()
     server.init(plan)
     return {RENDEZVOUS_PORT: str(port), RENDEZVOUS_HOST: os.environ[RENDEZVOUS_HOST]}
+
+
+def _ray_token(run_directory: Path) -> dict[str, str]:
+    """Create the token of the run's Ray cluster, and return the variables by which Ray's programs find it.
+
+    Whoever reaches an open Ray cluster can run programs in it, and a network of own hosts has other users.
+    """
+    path = run_directory / launch_layout.RAY_TOKEN
+    path.touch(0o600)
+    path.write_text(secrets.token_hex(32))
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(path)}
 
 
 def _order(agents: Agents, environment: dict[str, str]) -> None:

@@ -72,7 +72,13 @@ def _run(
     leftover_processes.adopt_orphans()
     out, err = relay.inputs
     try:
-        child = subprocess.Popen(program, env=environment, stdout=out, stderr=err)
+        child = subprocess.Popen(
+            program,
+            env=environment,
+            stdout=out,
+            stderr=err,
+            preexec_fn=os.setpgrp,  # noqa: PLW1509  there are no threads yet; a signal to its group spares the wrapper
+        )
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         reason = "no such command" if missing else error.strerror

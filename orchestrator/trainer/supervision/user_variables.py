@@ -7,6 +7,8 @@ supervisor removes it at the end of the run. Standard library only: see rank_rec
 import json
 from pathlib import Path
 
+from orchestrator.launch_layout import RAY_TOKEN
+
 FILE = "environment.json"  # in the run's directory; absent if the user set no variables
 
 
@@ -20,5 +22,6 @@ def read(run_directory: Path) -> dict[str, str]:
 
 
 def remove(run_directory: Path) -> None:
-    """Remove the variables of a run whose ranks have ended."""
-    (run_directory / FILE).unlink(missing_ok=True)
+    """Remove the variables of a run whose ranks have ended, and the token of its Ray cluster."""
+    for name in (FILE, RAY_TOKEN):
+        (run_directory / name).unlink(missing_ok=True)

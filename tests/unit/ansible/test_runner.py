@@ -182,3 +182,28 @@ def test_files_of_a_killed_configuration_are_removed_later(silent_port: int, clo
         runner.configure(state.for_cluster("demo"), inventory_at(closed_port), lambda task: None)
     assert not sockets.exists()
     assert works_for(state.for_cluster("demo").path) == []
+
+
+FACTS = """
+- hosts: demo-head
+  gather_facts: false
+  tasks:
+    - name: Let the node answer with facts of its choice
+      ansible.builtin.ping:
+    - name: Show a variable of a role
+      ansible.builtin.debug: {msg: "{{ directory }}"}
+"""
+
+
+def test_facts_of_a_compromised_node_set_no_variables(tmp_path: Path) -> None:
+    """They would be variables of tasks that run on this machine."""
+    python = tmp_path / "python"
+    python.write_text(
+        '#!/bin/sh\ncat > /dev/null\necho \'{"ping": "pong", "ansible_facts": {"directory": "chosen"}}\'\n'
+    )
+    python.chmod(0o755)
+    (tmp_path / "facts.yml").write_text(FACTS)
+    inventory = builders.inventory(builders.cluster(), directory="ours")
+    inventory["all"]["vars"] |= {"ansible_connection": "local", "ansible_python_interpreter": str(python)}
+    recap = runner._run(state.for_cluster("demo"), str(tmp_path / "facts.yml"), inventory, lambda task: None, "")
+    assert recap.notes == ["ours"]

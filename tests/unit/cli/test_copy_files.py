@@ -33,6 +33,8 @@ def cluster() -> None:
         (("./here:1", "head:b"), "here:1: No such file or directory", ""),
         (("/a:b", "head:b"), "/a:b: No such file or directory", ""),
         (("a", "head:~bob/b"), "cp: head:~bob/b: ~bob is not known", "as in head:/home/bob/b; or head:./~bob/b"),
+        (("", "head:/shared/"), "cp: the path SRC is empty", "write the working directory as ."),
+        (("head:/shared/a", ""), "cp: the path DST is empty", "write the working directory as ."),
     ],
 )
 def test_impossible_sides_are_refused(cli: Cli, sides: tuple[str, str], problem: str, remedy: str) -> None:
@@ -82,7 +84,8 @@ def test_interrupted_copy_says_that_it_continues_only_if_it_sent(cli: Cli, home:
     with head(interrupt):
         finished = cli("cp", "head:data", "copy", "--cluster", "demo")
     assert finished.returncode == 130
-    assert ("1 of 2 files are in place; the same command continues" in finished.stderr) == said
+    kept = "1 of 2 files are in the directory .NAME….part next to the target; the same command continues"
+    assert (kept in finished.stderr) == said
     assert ("the same command continues" in finished.stderr) == said
 
 

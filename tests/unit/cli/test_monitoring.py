@@ -2,8 +2,11 @@
 
 import csv
 import json
+import os
+import re
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,10 +15,11 @@ from typing import Any
 import pytest
 
 from orchestrator import state
+from orchestrator.cli import monitoring_tables, output
 from orchestrator.config import Config, Monitoring
 from orchestrator.lifecycle import fetch_before_removal, teardown
 from orchestrator.monitoring import connection, run_series
-from orchestrator.monitoring.current_state import GOING, NODES, RUNS, TRAINING
+from orchestrator.monitoring.current_state import GOING, NODES, RUNS, TRAINING, Gpu, Node, RunningRun, Slowest, Top
 from orchestrator.schema import RunStatus
 from orchestrator.state import StateDir
 from tests import builders, waiting
@@ -82,6 +86,51 @@ def test_top_shows_nodes_and_runs_as_table_and_json(cli: Cli) -> None:
     top = as_json(cli, "top")
     assert [node["node"] for node in top["nodes"]] == ["demo-head", "demo-worker-0"]
     assert [(run["run"], round(run["images_per_second_mean"])) for run in top["runs"]] == [("resnet20-mnist-1", 576)]
+
+
+@pytest.mark.usefixtures("state_dir", "head")
+def test_top_ends_in_a_script_with_forced_colours(tmp_path: Path) -> None:
+    environment = {**os.environ, "FORCE_COLOR": "1"}
+    finished = subprocess.run(
+        [COMMAND, "top"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "resnet20-mnist-1" in finished.stdout
+    assert set(re.findall(r"\x1b\[[0-9;?]*([A-Za-z])", finished.stdout)) == {"m"}  # colours, no cursor movement
+
+
+def busy_cluster(gpus: int) -> Top:
+    """Return the state of two nodes with ``gpus`` GPUs each, and a run."""
+    of_node = [Gpu(str(number), "NVIDIA H100 80GB HBM3", 0.97, 3e10, 8e10, 650.0, 61.0) for number in range(gpus)]
+    nodes = [Node(name, True, 0.5, 0.3, 1.2e9, 1.1e9, 0.8, of_node) for name in ("demo-head", "demo-worker-0")]
+    losses: dict[str, float | None] = {"train": 1.2345, "test": 1.4567}
+    split: dict[str, float | None] = {"input": 0.01, "compute": 0.9, "communication": 0.09}
+    slowest = Slowest(3, "demo-head", 1.23)
+    run = RunningRun(
+        "resnet50-imagenette-17", True, "resnet50", "imagenette", 16, 2, 24123.0, 23987.0, losses, losses, 12, 90, 0.2,
+        12345.0, split, 0.1, split, slowest,
+    )  # fmt: skip
+    return Top(NOW, nodes, [run])
+
+
+def screen(now: Top, width: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(output.console, "width", width)
+    with output.console.capture() as captured:
+        output.console.print(monitoring_tables.tables("demo", now))
+    return [line.rstrip() for line in captured.get().splitlines()]
+
+
+def test_top_shows_the_whole_run_on_a_small_terminal_with_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = screen(busy_cluster(gpus=8), 80, monkeypatch)
+    assert max(map(len, lines)) <= 80
+    tables = [line.split() for line in lines[:24]]
+    assert ["resnet50-imagenette-17", "16", "24123", "23987", "12/90", "3:25:45"] in tables
+    assert "1.2345  1.4567     1%     90%      9%             rank 3 (1.23x)" in "\n".join(lines[:24])
+    assert [line.split()[0] for line in lines if "yes" in line] == ["demo-head", "demo-worker-0"]
+
+
+def test_top_has_one_table_of_runs_on_a_wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = screen(busy_cluster(gpus=0), 160, monkeypatch)
+    assert sum(line.startswith("resnet50-imagenette-17") for line in lines) == 1
 
 
 @pytest.mark.usefixtures("state_dir", "head")

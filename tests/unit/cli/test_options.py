@@ -69,7 +69,14 @@ def test_help_shows_the_default(command: str, help_text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "offered"), [("train resn", {"resnet20", "resnet50", "resnet101"}), ("tear", {"teardown"})]
+    ("words", "offered"),
+    [
+        ("train resn", {"resnet20", "resnet50", "resnet101"}),
+        ("tear", {"teardown"}),
+        ("study ma", {"malik-2018"}),
+        ("study run ma", {"malik-2018"}),
+        ("study stat", {"status"}),
+    ],
 )
 def test_shell_completes_commands_and_models(words: str, offered: set[str]) -> None:
     completion = {"COMP_WORDS": f"orchestrator {words}", "COMP_CWORD": str(len(words.split()))}

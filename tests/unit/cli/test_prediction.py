@@ -189,8 +189,8 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def healthy_head(shared: Path, gpus: int = 0) -> Iterator[StateDir]:
-    """Deploy a node with two cores and one slot, on which each run finishes at once."""
+def healthy_head(shared: Path, **node: Any) -> Iterator[StateDir]:
+    """Deploy a node with two cores and the fields ``node``, on which each run finishes at once."""
 
     def answer(command: str) -> bytes | None:
         if "node_report" in command:
@@ -203,14 +203,14 @@ def healthy_head(shared: Path, gpus: int = 0) -> Iterator[StateDir]:
         return b"" if "systemctl" in command or "systemd-run" in command else None
 
     with ssh_stand_in.listening(answer) as (port, host_key):
-        state_dir, cluster = ssh_stand_in.deployed(port, host_key, "default", cpus=2.0, gpus=gpus)
+        state_dir, cluster = ssh_stand_in.deployed(port, host_key, "default", cpus=2.0, **node)
         config = Config(nodes=1).model_dump(mode="json")
         state.write(state_dir, Record(id="1a2b3c4d", config=config, cluster=cluster))
         yield state_dir
 
 
 def test_profile_option_trains_on_data_that_is_there(shared: Path) -> None:
-    with healthy_head(shared) as state_dir:
+    with healthy_head(shared, slots=2) as state_dir:
         refused("predict", "resnet50", "--dataset", "imagenet", "--profile")
     (run,) = store.list_runs(state_dir)
     settings = TrainConfig.model_validate_json((state_dir.runs / run.id / "config.json").read_text())
@@ -347,9 +347,9 @@ def test_profile_with_other_threads_is_refused_before_training(
     [(0, ()), (1, ("--slots", "2")), (0, ("--cores", "8", "--step-seconds", "1")), (0, ("--cores", "2"))],
 )
 def test_profile_that_serves_the_prediction_is_made(shared: Path, gpus: int, words: tuple[str, ...]) -> None:
-    with healthy_head(shared, gpus) as state_dir:
-        CliRunner().invoke(app, [*SYNTHETIC, "--profile", *words])
-    assert len(store.list_runs(state_dir)) == 1
+    with healthy_head(shared, gpus=gpus) as state_dir:
+        result = CliRunner().invoke(app, [*SYNTHETIC, "--profile", *words])
+    assert len(store.list_runs(state_dir)) == 1, result.exception
 
 
 def test_profile_of_a_gpu_serves_any_number_of_slots() -> None:

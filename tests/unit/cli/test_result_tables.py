@@ -47,6 +47,16 @@ def test_inventory_is_printed_as_json(cli: Cli, state_dir: StateDir) -> None:
     assert inventory["vars"]["ansible_ssh_private_key_file"] == str(state_dir.key)
 
 
+def test_inventory_without_host_keys_names_the_remedy(cli: Cli, state_dir: StateDir) -> None:
+    """As after a deploy that ended before every node answered on ssh."""
+    record = builders.read_record(state_dir)
+    state.write(state_dir, record.model_copy(update={"host_keys": {"id-0": "ssh-ed25519 AAAA"}}))
+    finished = cli("inventory")
+    assert finished.returncode == 1
+    assert "the host keys of demo-worker-0 are not known yet" in finished.stderr
+    assert "`orchestrator deploy` finishes the cluster" in finished.stderr
+
+
 @pytest.mark.usefixtures("state_dir")
 def test_results_of_a_run_are_shown_as_text_and_json(cli: Cli) -> None:
     lines = cli("results").stdout.splitlines()

@@ -19,12 +19,14 @@ from orchestrator.state import Record
 from orchestrator.studies import (
     journal,
     machine_description,
+    progress_messages,
     resumable_study,
     status,
     study_checks,
     study_files,
     study_runner,
 )
+from orchestrator.studies.cell_launch import Launcher
 from orchestrator.studies.journal import Queued
 from orchestrator.studies.launch_schedule import Schedule
 from tests import builders
@@ -307,6 +309,29 @@ def test_complete_study_succeeds(tmp_path: Path) -> None:
     ended_study(tmp_path / "tiny-study", {1: 100.0, 2: 100.0})
     with reachable("demo", slots=2) as config:
         study_run._run(config, tmp_path / "tiny-study", study(repetitions=1), True, False)
+
+
+def test_collected_launch_is_no_time_of_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended_study(tmp_path / "tiny-study", {1: 12345.0, 2: 100.0})
+    [collected, *_] = journal.read(tmp_path / "tiny-study")
+    monkeypatch.setattr(Launcher, "collect", lambda _: collected)
+    with reachable("demo", slots=2) as config:
+        deployed = launch_options.deployed_for_trainer
+        sitting = study_runner.run(config, tmp_path / "tiny-study", study(repetitions=1), deployed, True)
+    assert (sitting.launches, sitting.overhead) == ([], 0.0)
+    assert "started before the study was ended\n" in capsys.readouterr().err
+
+
+def test_high_speeds_are_shown_in_full(cli: Cli, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ended_study(tmp_path / "tiny-study", {1: 123456.0, 2: 23456.0})
+    text = cli("study", "status").stdout
+    assert "123,456" in text
+    assert "23,456" in text
+    schedule = Schedule(study(), cells(study()), [])
+    progress_messages.tell(launch(schedule.certain()[0], 123456.0), schedule)
+    assert "  123,456 images/s, 10.0 s" in capsys.readouterr().err
 
 
 def test_relative_data_of_a_study_file_is_that_of_its_first_directory(

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from orchestrator import cluster as clusters
 from orchestrator import state, terraform
 from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, NodesFailed
@@ -54,6 +55,14 @@ def test_deploy_continues_with_enough_nodes_and_records_the_others() -> None:
     record = state.read(trying.state_dir)
     assert record is not None
     assert (record.cluster, record.missing) == (cluster, {"demo-worker-1": "no answer"})
+
+
+def test_cluster_with_a_new_head_that_was_not_reached_may_hold_runs() -> None:
+    trying, replaced = node_steps(nodes=1, least=1), builders.output(nodes=1)
+    replaced["nodes"]["demo-head"]["id"] = "id-new"
+    with pytest.raises(NodesFailed):
+        trying.run_on_available_nodes(clusters.read(replaced), failing("demo-head"))
+    assert builders.read_record(trying.state_dir).configured
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,14 @@ def test_upgraded_root_keeps_a_head_with_the_only_copy_of_a_run() -> None:
         fetch_before_removal.before_new_head(state_dir, builders.read_record(state_dir), APPLIED)
 
 
+@pytest.mark.parametrize(("host_keys", "lost"), [({"id-before": "key"}, ["a"]), ({}, [])])
+def test_runs_may_be_lost_only_once_a_head_was_reached(host_keys: dict[str, str], lost: list[str]) -> None:
+    """After a deploy that ended before it reached the head: a new one, or the first."""
+    state_dir = applied()
+    record = builders.read_record(state_dir).model_copy(update={"host_keys": host_keys})
+    assert list(fetch_before_removal.fetch(state_dir, record, stop=False, seconds=0.0)) == lost
+
+
 def test_unreachable_head_is_retried(capsys: pytest.CaptureFixture[str]) -> None:
     state_dir = applied()
     assert list(fetch_before_removal.fetch(state_dir, builders.read_record(state_dir), stop=False, seconds=0.2)) == [
@@ -191,6 +199,31 @@ def answers_for_runs() -> dict[tuple[str, str], Any]:
 
 def saved(state_dir: StateDir) -> set[str]:
     return {run for run in TRAINED if (state_dir.runs / run / "metrics").exists()}
+
+
+@pytest.mark.parametrize(
+    ("changes", "monitored", "lost"),
+    [
+        ({}, True, False),
+        ({"grafana": {"image": "new"}}, True, False),
+        ({"image": "new"}, True, True),
+        ({}, False, True),
+    ],
+)
+def test_series_are_saved_before_a_deploy_removes_them(
+    stand_in: conftest.StandIn, changes: dict[str, Any], monitored: bool, lost: bool
+) -> None:
+    """The head of a local cluster is replaced, or the cluster loses its monitoring."""
+    state_dir, variables = with_trained_runs(), {"local": {"image": "old"}}
+    for name, text in sources._files("local").items():
+        state.replace(state_dir.terraform / name, text)
+    record = builders.read_record(state_dir).model_copy(update={"variables": variables, "applied": variables})
+    config = {**record.config, "monitoring": {**record.config["monitoring"], "enabled": monitored}}
+    new = record.model_copy(update={"config": config, "variables": {"local": {**variables["local"], **changes}}})
+    with prometheus_stand_in.listening(answers_for_runs()) as port:
+        tunnel_stand_in.on_path(stand_in, {connection.PROMETHEUS.port: port})
+        fetch_before_removal.before_deploy(state_dir, record, new)
+    assert saved(state_dir) == (set(TRAINED) if lost else set())
 
 
 def test_run_whose_series_cannot_be_saved_costs_no_other(

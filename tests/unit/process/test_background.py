@@ -13,9 +13,9 @@ from tests.unit.conftest import Start
 
 
 def test_background_program_and_its_children_end_with_context() -> None:
-    with background.run("wait", ["sh", "-c", "echo $$ >&2; cat; sleep 60"]) as wait:
-        assert waiting.until(lambda: wait(0.1))
-        pid = int(wait(0.0)[0])
+    with background.run("wait", ["sh", "-c", "echo $$ >&2; cat; sleep 60"]) as program:
+        assert waiting.until(lambda: program.wait(0.1))
+        pid = int(program.wait(0.0)[0])
         started = psutil.Process(pid).children()
     assert not waiting.is_running(pid)
     assert all(waiting.ends(child.pid) for child in started)
@@ -24,16 +24,16 @@ def test_background_program_and_its_children_end_with_context() -> None:
 def test_end_of_a_background_program_is_noticed() -> None:
     with (
         pytest.raises(CommandFailed, match="exit code 3\\):\n    that was it"),
-        background.run("wait", ["sh", "-c", "echo that was it >&2; exit 3"]) as wait,
+        background.run("wait", ["sh", "-c", "echo that was it >&2; exit 3"]) as program,
     ):
-        wait(None)
+        program.wait(None)
 
 
 def test_background_program_does_not_outlive_its_parent(start: Start, tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     code = f"""
 from orchestrator.process import background
-with background.run("wait", ["sh", "-c", "echo $$ > {pid_file}; exec cat"]) as wait: wait(None)
+with background.run("wait", ["sh", "-c", "echo $$ > {pid_file}; exec cat"]) as program: program.wait(None)
 """
     parent = start("-c", code)
     assert waiting.until(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"))

@@ -12,10 +12,10 @@ from orchestrator import state
 from orchestrator.ansible import runner
 from orchestrator.errors import CommandFailed, NodesFailed, OrchestratorError
 from orchestrator.providers import hosts
-from orchestrator.providers.hosts import adoption, login
+from orchestrator.providers.hosts import adoption
 from orchestrator.providers.hosts.adoption import HostSet, Machine
 from orchestrator.providers.hosts.login import Login
-from orchestrator.ssh import Unreachable, pinned_host_keys
+from orchestrator.ssh import pinned_host_keys
 from orchestrator.state import Record
 from tests import builders
 from tests.unit.conftest import StandIn
@@ -63,20 +63,32 @@ def test_teardown_reports_unreachable_hosts_as_left(stand_in: StandIn, capsys: p
     assert capsys.readouterr().err.count("it does not answer") == 2
 
 
+# Hosts that keep their mark if `configured` is set; what it is set to is written to a file of the host's address.
+RELEASE = """
+for word; do address=$command command=$word; done
+set -- $command
+script=$(echo "$2" | /usr/bin/base64 -d)
+case $script in
+  *"Undoes adopt.sh"*) ;;
+  *) exit 0 ;;
+esac
+case $script in
+  *configured=yes*) echo yes > "$DIRECTORY/$address"; echo its configuration could not be removed >&2; exit 1 ;;
+  *) echo > "$DIRECTORY/$address" ;;
+esac
+"""
+
+
 @pytest.fixture
-def released(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Return the variable `configured` of each host's release.sh, with hosts that keep their mark if it is set."""
-    asked: dict[str, str] = {}
+def released(stand_in: StandIn, tmp_path: Path) -> Path:
+    """Return the directory with the variable `configured` of each host's release.sh."""
+    (tmp_path / "released").mkdir()
+    stand_in("ssh", f"DIRECTORY={tmp_path / 'released'}\n{RELEASE}")
+    return tmp_path / "released"
 
-    def run(way: Login, script: str, **variables: Any) -> str:
-        if script == "release.sh":
-            asked[way.address] = variables["configured"]
-            if variables["configured"]:
-                raise Unreachable("its configuration could not be removed")
-        return ""
 
-    monkeypatch.setattr(login, "run", run)
-    return asked
+def variables(released: Path) -> dict[str, str]:
+    return {path.name: path.read_text().strip() for path in released.iterdir()}
 
 
 def remove(
@@ -103,28 +115,26 @@ def remove(
 
 
 def test_host_that_refuses_the_account_is_left_and_the_others_are_restored(
-    monkeypatch: pytest.MonkeyPatch, released: dict[str, str], capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, released: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     played = remove(monkeypatch, [NodesFailed("no ssh", {"demo-worker-0": "it refuses the login"})], [])
     assert played == [(["demo-head"], ["demo-head"])]
-    assert released == {"10.0.0.10": "", "10.0.0.11": "yes"}
+    assert variables(released) == {"10.0.0.10": "", "10.0.0.11": "yes"}
     messages = capsys.readouterr().err
     assert "demo-worker-0 still has what the deploy installed: it refuses the login" in messages
     assert "demo-head still" not in messages
     assert "`sudo rm /etc/orchestrator/deployment`" in messages
 
 
-def test_ansible_runs_again_without_the_host_that_failed(
-    monkeypatch: pytest.MonkeyPatch, released: dict[str, str]
-) -> None:
+def test_ansible_runs_again_without_the_host_that_failed(monkeypatch: pytest.MonkeyPatch, released: Path) -> None:
     played = remove(monkeypatch, [], [NodesFailed("configuration failed", {"demo-head": "Unmount: busy"})])
     assert played == [(["demo-head", "demo-worker-0"], ["demo-head"]), (["demo-worker-0"], [])]
-    assert released == {"10.0.0.10": "yes", "10.0.0.11": ""}
+    assert variables(released) == {"10.0.0.10": "yes", "10.0.0.11": ""}
 
 
-def test_no_host_loses_its_mark_if_ansible_fails(monkeypatch: pytest.MonkeyPatch, released: dict[str, str]) -> None:
+def test_no_host_loses_its_mark_if_ansible_fails(monkeypatch: pytest.MonkeyPatch, released: Path) -> None:
     remove(monkeypatch, [], [CommandFailed("configure nodes", ["ansible-playbook"], 4, [])])
-    assert released == {"10.0.0.10": "yes", "10.0.0.11": "yes"}
+    assert variables(released) == {"10.0.0.10": "yes", "10.0.0.11": "yes"}
 
 
 def release(machine: Path, account: str, configured: str = "") -> int:

@@ -54,6 +54,28 @@ def test_scores_are_compared_within_tolerance_on_other_machines(scores: Any, ver
     assert "tolerance: test top-1 within 1 points, test loss within 10%" in comparison.reason
 
 
+@pytest.mark.parametrize(
+    ("first", "differs"),
+    [
+        ({"learning_rate": 0.05}, "learning rate of epoch 1"),
+        ({"images_per_second_per_rank": [200.0]}, "ranks of epoch 1"),
+    ],
+)
+def test_resume_with_other_ranks_or_epochs_expects_no_equal_weights(first: dict[str, Any], differs: str) -> None:
+    """The repetition has the last options in its first epochs, too."""
+    epochs = [builders.epoch(1, weights_sha256="a1", **first), cases.TRAINED.epochs[1]]
+    resumed = cases.TRAINED.model_copy(update={"epochs": epochs, "resumed_from": "resnet20-mnist-0"})
+    comparison = compare(cases.loaded(results=resumed), cases.loaded(results=again()), Tolerance())
+    assert (comparison.verdict, comparison.expected_equal) == ("within tolerance", False)
+    assert [(d.field, d.decisive) for d in comparison.differences] == [(differs, True)]
+
+
+def test_resume_with_the_same_options_expects_equal_weights() -> None:
+    resumed = cases.TRAINED.model_copy(update={"resumed_from": "resnet20-mnist-0"})
+    comparison = compare(cases.loaded(results=resumed), cases.loaded(results=again()), Tolerance())
+    assert (comparison.verdict, comparison.differences, comparison.expected_equal) == ("different", [], True)
+
+
 def test_fewer_epochs_are_different() -> None:
     comparison = compared(results=cases.TRAINED.model_copy(update={"epochs": cases.TRAINED.epochs[:1]}))
     assert (comparison.verdict, comparison.reason) == ("different", "1 of 2 epochs were made")

@@ -104,3 +104,9 @@ def test_whole_run_with_a_link_or_device_is_refused(tmp_path: Path, kind: bytes,
     members += bytes(-len(members) % tarfile.BLOCKSIZE)
     (tmp_path / "run.tar.gz").write_bytes(gzip.compress(members + gzip.decompress(odd)))
     assert f"'orchestrator-run/{name}' is a link or a device, not a file" in refused(tmp_path / "run.tar.gz")
+
+
+def test_directories_of_git_are_refused(tmp_path: Path) -> None:
+    """Git's settings in it could name programs, which git then starts on this machine."""
+    (tmp_path / "run").write_bytes(cases.packed([("code/sub/.git/config", b"[filter]")]))
+    assert "'orchestrator-run/code/sub/.git' belongs to git" in refused(tmp_path / "run")

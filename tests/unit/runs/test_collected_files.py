@@ -1,6 +1,7 @@
 """Fetching a run: by one command at a time, only requested files, and never at the cost of an older copy."""
 
 import io
+import shutil
 import signal
 import tarfile
 from collections.abc import Iterator
@@ -113,6 +114,14 @@ def test_end_of_a_long_log_is_fetched(
     log = tree(collect())["log"]
     assert (len(log), log[-6:]) == (1 << 20, "\nlast\n")
     assert "the last 1 of 3 MiB were fetched" in capsys.readouterr().err
+
+
+def test_long_log_needs_only_space_for_its_end(run_on_head: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_limits, "LOG_BYTES", 1 << 20)
+    monkeypatch.setattr(fetch_limits, "FREE_BYTES", shutil.disk_usage(run_on_head).free - (1 << 32))
+    with (run_on_head / "log").open("wb") as log:
+        log.truncate(1 << 33)
+    assert len(tree(collect())["log"]) == 1 << 20
 
 
 def test_links_of_a_run_are_reported_as_not_fetched(run_on_head: Path, capsys: pytest.CaptureFixture[str]) -> None:

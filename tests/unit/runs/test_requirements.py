@@ -235,3 +235,23 @@ def test_dry_run_lists_packages_to_install(project: Path, cli: Cli) -> None:
     assert output["packages"] == {"source": "requirements.txt", "asked": ["six", "emoji==2"]}
     without = cli("run", "--dry-run", "--no-packages", "--json", "--", "python", script)
     assert json.loads(without.stdout)["packages"] is None
+
+
+@pytest.mark.parametrize("line", ["./id_ed25519", "-r settings.env", "-c link", "./key.whl"])
+def test_files_with_credentials_are_not_sent(project: Path, line: str) -> None:
+    key = "-----BEGIN OPENSSH PRIVATE KEY-----\n"
+    for name in ("id_ed25519", "settings.env", "key.whl"):
+        (project / name).write_text(key)
+    (project / "link").symlink_to("settings.env")
+    (project / "requirements.txt").write_text(f"{line}\n")
+    with pytest.raises(ConfigError, match=r"is not sent: .*credentials|is not sent: it holds a private key"):
+        find_requirements()
+
+
+def test_variables_whose_values_pip_gets_are_named(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOKEN", "x")
+    monkeypatch.delenv("NOT_SET", raising=False)
+    (project / "requirements.txt").write_text(
+        "--index-url https://${TOKEN}@example.org/\nmine @ https://${NOT_SET}/x\n"
+    )
+    assert find_requirements().variables == ["TOKEN"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import ConfigError
-from orchestrator.runs import script, sent_files, source_archive
+from orchestrator.runs import script, secret_files, sent_files, source_archive
 from orchestrator.runs.script import Source
 from tests import waiting
 from tests.unit.conftest import Cli
@@ -44,8 +44,8 @@ def test_local_program_runs_in_its_directory(project: Path) -> None:
 
 
 def test_module_runs_in_the_working_directory(project: Path) -> None:
-    argv = ["python", "-m", "model.net"]
-    assert script.locate(argv) == (project, argv)
+    for argv in (["python", "-m", "model.net"], ["python", "-mmodel.net"], ["env", "A=1", "python3", "-mmodel.net"]):
+        assert script.locate(argv) == (project, argv)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +91,20 @@ def test_refused_launcher_names_the_command_without_it(argv: list[str], remedy: 
     with pytest.raises(ConfigError) as caught:
         script.locate(argv)
     assert caught.value.hint.startswith(f"`orchestrator run -- {remedy}")
+
+
+@pytest.mark.parametrize(
+    ("argv", "named"),
+    [
+        (["accelerate", "launch", "--mixed_precision", "bf16", "train.py"], True),
+        (["python", "-m", "accelerate.commands.launch", "train.py"], True),
+        (["torchrun", "accelerate.py"], False),
+    ],
+)
+def test_settings_of_accelerate_are_named_as_lost(project: Path, argv: list[str], named: bool) -> None:
+    with pytest.raises(ConfigError) as caught:
+        script.locate(argv)
+    assert ("set them in Accelerator(...)" in caught.value.hint) == named
 
 
 def test_program_named_like_a_launcher_is_accepted(project: Path) -> None:
@@ -329,12 +343,13 @@ def test_non_executable_program_is_refused_with_the_remedy(project: Path) -> Non
 
 
 def test_file_that_disappears_meanwhile_is_named(project: Path) -> None:
-    removed, over = project / "gone", threading.Event()
+    removed, elsewhere, over = project / "gone", project.parent / "elsewhere", threading.Event()
+    elsewhere.write_bytes(bytes(secret_files.SCANNED_BYTES))  # so that reading it takes long
 
     def come_and_go() -> None:
         while not over.is_set():
-            removed.touch()
-            removed.unlink()
+            elsewhere.rename(removed)
+            removed.rename(elsewhere)
 
     thread = threading.Thread(target=come_and_go)
     thread.start()

@@ -59,6 +59,46 @@ def test_arguments_that_name_unsent_files_are_noted(
     assert re.match(note.format(repository), unsent_files.note_on_arguments(source))
 
 
+@pytest.fixture
+def project(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the current directory, with data beside it."""
+    (repository / "data").mkdir()
+    (repository / "data" / "x.csv").touch()
+    (repository / "scripts" / "train.py").touch()
+    (repository / "scripts" / "linked").symlink_to(repository / "data")
+    monkeypatch.chdir(repository / "scripts")
+    return repository / "scripts"
+
+
+@pytest.mark.parametrize("program", [["train.py"], ["-m", "train"], ["-mtrain"]])
+@pytest.mark.parametrize("value", ["../data/x.csv", "{0}/data/x.csv", "linked/x.csv"])
+def test_data_outside_the_current_directory_is_noted(project: Path, program: list[str], value: str) -> None:
+    value = value.format(project.parent)
+    note = unsent_files.note_on_arguments(script.gather(["python", *program, "--epochs=2", f"--data={value}"]))
+    assert note.startswith(f"{value}: found on this machine, but only {project} is sent")
+    assert f"copy it with `orchestrator cp {value} head:/shared/` and name /shared/x.csv" in note
+
+
+def test_absolute_path_is_copied_though_the_current_directory_could_be_sent(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(project.parent)
+    argv = ["python", "scripts/train.py", str(project.parent / "data")]
+    assert "name /shared/data" in unsent_files.note_on_arguments(script.gather(argv))
+
+
+@pytest.mark.parametrize("value", ["..", "/", "/dev/null", "/tmp", "near.py", "../absent.csv", "../scripts/near.py"])
+def test_files_that_the_script_finds_or_that_are_no_data_are_not_noted(project: Path, value: str) -> None:
+    assert unsent_files.note_on_arguments(script.gather(["python", "train.py", "--data", value])) == ""
+
+
+def test_data_on_the_shared_storage_are_not_noted(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unsent_files, "ON_NODES", (str(tmp_path / "data"),))
+    assert unsent_files.note_on_arguments(script.gather(["python", "train.py", "../data/x.csv"])) == ""
+
+
 def noted_command(repository: Path, **files: str) -> list[str]:
     """Return the words of the command to use instead of ``python scripts/train.py --config helpers.py``."""
     for name, text in files.items():

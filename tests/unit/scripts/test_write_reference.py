@@ -29,3 +29,18 @@ def test_type_of_a_key_names_its_bounds_and_words() -> None:
     assert "| `nodes` | integer, 1 to 100 | `2` |" in page
     assert "| `hosts.storage` | `nfs` or `mounted` | `nfs` |" in page
     assert "| `train.max_time` | duration |" in page
+
+
+def test_commands_show_the_placeholders_and_defaults_of_their_help() -> None:
+    page = write_reference.command_page()
+    assert "| `SRC` |" in page
+    assert "| `FILE` or `NAME` | Study file" in page
+    assert "| `--resume RUN` |" in page
+    assert "; default: 2s. |" in page
+    assert "; default: --deploy. |" in page
+
+
+def test_keys_of_hosts_and_receivers_are_listed() -> None:
+    page = write_reference.key_page()
+    assert "| `private_address` | text | the address |" in page
+    assert "| `from` | text | the receiver's address |" in page

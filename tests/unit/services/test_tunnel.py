@@ -47,7 +47,7 @@ def test_tunnel_connects_localhost_to_the_heads_loopback() -> None:
     forwards = [value for option, value in pairwise(argv) if option == "-L"]
     assert forwards == ["127.0.0.1:7777:127.0.0.1:8888", "127.0.0.1:7778:127.0.0.1:9999"]
     assert "ExitOnForwardFailure=yes" in argv
-    assert argv[-2:] == ["orchestrator@10.0.0.10", "cat"]
+    assert argv[-2:] == ["orchestrator@10.0.0.10", f"echo {tunnel.BOUND}; exec cat"]
 
 
 def test_failed_tunnel_has_a_reason(stand_in: StandIn) -> None:
@@ -66,8 +66,8 @@ def test_tunnel_opens_with_first_service_and_closes_with_context(stand_in: Stand
     ports = tunnel.free_ports([SERVER, OTHER], None)
     with echo_stand_in.listening("hello") as address:
         tunnel_stand_in.on_path(stand_in, {SERVER.port: int(address.rpartition(":")[2])})
-        with tunnel.open_tunnel(builders.deployed(), builders.cluster(), ports, waiting.DEADLINE) as wait:
-            assert wait(0.0) == []
+        with tunnel.open_tunnel(builders.deployed(), builders.cluster(), ports, waiting.DEADLINE) as opened:
+            assert opened.wait(0.0) == []
             assert tunnel._answers(ports[SERVER], "/")
             assert not tunnel._answers(ports[OTHER], "/")
     with pytest.raises(ConnectionRefusedError):
@@ -104,11 +104,23 @@ def test_tunnel_ends_with_a_killed_command(start: Start, stand_in: StandIn) -> N
 from orchestrator.services import tunnel
 from tests import builders
 server = tunnel.Service("Server", {SERVER.port}, "/api", "server")
-with tunnel.open_tunnel(builders.deployed(), builders.cluster(), {{server: {ports[SERVER]}}}, 20.0) as wait:
+with tunnel.open_tunnel(builders.deployed(), builders.cluster(), {{server: {ports[SERVER]}}}, 20.0) as opened:
     print("open")
-    wait(None)
+    opened.wait(None)
 """
         parent = start("-c", code, PYTHONPATH=":".join(sys.path))
         assert waiting.read_line(parent) == "open"
         parent.send_signal(signal.SIGKILL)
         assert waiting.until(lambda: not tunnel._answers(ports[SERVER], "/"))
+
+
+def test_another_program_at_the_port_does_not_count_as_an_answer(stand_in: StandIn) -> None:
+    """Another user's program may take the port while ssh still logs in, and would be given the password."""
+    stand_in("ssh", "exec /bin/sleep 60")
+    with echo_stand_in.listening("hello") as address:
+        port = int(address.rpartition(":")[2])
+        with (
+            pytest.raises(NodesFailed, match="no answer within 1 s"),
+            tunnel.open_tunnel(builders.deployed(), builders.cluster(), {SERVER: port}, 1.0),
+        ):
+            pass

@@ -5,7 +5,8 @@ import math
 import sys
 from pathlib import Path
 
-from orchestrator.launch_layout import Layout, Process
+from orchestrator import launch_layout
+from orchestrator.launch_layout import RAY, RAY_TOKEN, Layout, Process
 from tests import waiting
 from tests.stand_ins import supervised_run
 from tests.unit.conftest import StandIn, Start
@@ -74,3 +75,34 @@ def test_programs_without_a_rank_get_the_interface_unless_the_user_sets_it(
     process = supervised_run.supervise(start, run_directory, "-c", LAUNCH, str(run_directory))
     process.wait()
     assert "lo ib0 lo\n" in (run_directory / "log").read_text()
+
+
+def test_ray_needs_a_token_that_only_the_account_of_the_run_can_read(
+    start: Start, stand_in: StandIn, tmp_path: Path
+) -> None:
+    stand_in("ssh", SSH)
+    run_directory = supervised_run.directory(tmp_path)
+    shown = ["/bin/sh", "-c", 'echo "$RAY_AUTH_MODE"; /usr/bin/stat --format "%a %s" "$RAY_AUTH_TOKEN_PATH"', RAY]
+    layout = Layout({"127.0.0.1": 1}, ["127.0.0.1"], "lo", 1, math.inf, {HOST: [Process(shown)]})
+    (run_directory / "launch.json").write_text(layout.text())
+    supervised_run.supervise(start, run_directory, "-c", LAUNCH, str(run_directory)).wait()
+    assert "token\n600 64\n" in (run_directory / "log").read_text()
+    assert not (run_directory / RAY_TOKEN).exists()
+
+
+def test_ray_does_not_start_in_the_directory_of_another_account(
+    start: Start, stand_in: StandIn, tmp_path: Path
+) -> None:
+    stand_in("ssh", SSH)
+    run_directory = supervised_run.directory(tmp_path)
+    scratch = Path(launch_layout.scratch(run_directory.name))
+    scratch.symlink_to(tmp_path)  # which an agent does not remove either
+    layout = Layout({"127.0.0.1": 1}, ["127.0.0.1"], "lo", 1, math.inf, {HOST: [Process(["/bin/echo", RAY])]})
+    (run_directory / "launch.json").write_text(layout.text())
+    try:
+        supervised_run.supervise(start, run_directory, "-c", LAUNCH, str(run_directory)).wait()
+    finally:
+        scratch.unlink()
+    log = (run_directory / "log").read_text()
+    assert f"{scratch}: File exists on " in log
+    assert RAY not in log  # the daemon did not run

@@ -1,6 +1,10 @@
 """No process of a rank outlives the rank or its launcher."""
 
+import json
+import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -60,6 +64,51 @@ def test_lost_launcher_ends_the_rank_and_its_daemon(start: Start, run_directory:
     assert waiting.ends(daemon)
     assert child.wait() == 143
     assert wrapped_rank.record(run_directory).terminated
+
+
+def in_own_group(start: Start, run_directory: Path, program: str) -> "subprocess.Popen[str]":
+    """Start a wrapper outside of the group of the tests, which a signal to its group must not reach."""
+    (run_directory / "program.json").write_text(json.dumps([sys.executable, "-c", program]))
+    wrapper = ["-m", "orchestrator.trainer.supervision.rank_wrapper", str(run_directory)]
+    in_session = f"import os; os.setsid(); os.execv({sys.executable!r}, {[sys.executable, *wrapper]!r})"
+    return start("-c", in_session, ORCHESTRATOR_RUN=run_directory.name, HOROVOD_RANK=str(wrapped_rank.RANK))
+
+
+@pytest.mark.parametrize(
+    ("program", "exit_code"),
+    [
+        ("import os, signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); os.killpg(0, signal.SIGTERM)", 0),
+        ("import os; os.execvp('bash', ['bash', '-c', \"trap '' TERM; kill 0; exit 7\"])", 7),
+        ("import os, signal; os.setpgrp(); os.killpg(0, signal.SIGKILL)", 137),
+    ],
+)
+def test_signal_of_a_program_to_its_group_spares_the_wrapper(
+    start: Start, run_directory: Path, program: str, exit_code: int
+) -> None:
+    child = in_own_group(start, run_directory, program)
+    assert child.wait() == exit_code
+    rank_record = wrapped_rank.record(run_directory)
+    assert (rank_record.exit_code, rank_record.terminated) == (exit_code, False)
+
+
+COUNTS = """
+import signal, time
+def count(*_):
+    with open("received", "a") as file: file.write("x")
+signal.signal(signal.SIGTERM, count)
+print("ready", flush=True)
+while True: time.sleep(60)
+"""
+
+
+def test_signal_to_the_group_of_the_wrapper_reaches_the_program_once(start: Start, run_directory: Path) -> None:
+    """As a stop signals the group of the launcher, which has the wrappers of the head."""
+    program = COUNTS.replace("received", str(run_directory / "received"))
+    child = in_own_group(start, run_directory, program)
+    assert waiting.read_line(child) == "ready"
+    os.killpg(child.pid, signal.SIGTERM)
+    assert child.wait(grace_periods.RANK + 10) == 143
+    assert (run_directory / "received").read_text() == "x"
 
 
 def test_exit_code_is_kept_if_the_launcher_hangs_up(start: Start, run_directory: Path) -> None:

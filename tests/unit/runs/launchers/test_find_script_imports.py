@@ -1,5 +1,6 @@
 """The launcher that a script needs, by its imports."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,8 @@ def needed(directory: Path, argv: list[str], **files: str) -> find_script_import
         ("from transformers import AutoModel", "plain"),
         ("from ray.train.torch import TorchTrainer\nimport torch.distributed", "ray"),
         ("from mpi4py import MPI", "mpirun"),
+        ("import horovod.torch as hvd\nhvd.init()\nfrom mpi4py import MPI", "mpirun"),
+        ("import ray\nfrom mpi4py import MPI", "ray"),
         ("import tensorflow as tf\ns = tf.distribute.MultiWorkerMirroredStrategy()", "tensorflow"),
         ("from tensorflow import distribute", "tensorflow"),
         ("import tensorflow as tf\nprint(tf.__version__)", "plain"),
@@ -100,6 +103,38 @@ def test_relative_import_is_not_taken_for_a_package_of_that_name(
     (tmp_path / "pkg" / "train.py").write_text("from .ray import trace")
     monkeypatch.chdir(tmp_path)
     assert find_script_imports.needed(script.gather(["python", "-m", "pkg.train"])).launcher == "plain"
+
+
+@pytest.mark.parametrize(
+    ("words", "launcher"),
+    [
+        (["-m", "mypkg.train"], "torchrun"),
+        (["-mmypkg.train", "mypkg"], "torchrun"),
+        (["-m", "mypkg"], "ray"),
+        (["-m", "cProfile", "-o", "profile", "./start.py"], "torchrun"),
+        (["-m", "cProfile", "absent.py"], "horovod"),
+        (["-m", "absent", "data.txt"], "horovod"),
+        (["start.py"], "torchrun"),
+    ],
+)
+def test_modules_below_src_and_scripts_after_other_modules_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], launcher: str
+) -> None:
+    files = {
+        "__init__": "",
+        "__main__": "import ray",
+        "train": "from . import comm",
+        "comm": "import torch.distributed",
+    }
+    (tmp_path / "src" / "mypkg").mkdir(parents=True)
+    for name, content in files.items():
+        (tmp_path / "src" / "mypkg" / f"{name}.py").write_text(content)
+    (tmp_path / "start.py").write_text("from mypkg.train import main")
+    (tmp_path / "data.txt").touch()
+    monkeypatch.chdir(tmp_path)
+    # Not by locate(), which refuses a script that does not exist.
+    source = script.gather(["python", "-m", "mypkg"])
+    assert find_script_imports.needed(replace(source, command=["python", *words])).launcher == launcher
 
 
 @pytest.mark.parametrize("module", ["mpi4py", "mpi4py.futures"])

@@ -82,6 +82,11 @@ def test_ray_runs_the_script_once_and_a_daemon_on_every_host() -> None:
     assert joining.argv[joining.argv.index("--address") + 1] == f"{HEAD}:{{port}}"
 
 
+def test_rays_workers_have_the_python_of_the_packages_of_the_run() -> None:
+    for started in layout("ray").processes.values():
+        assert started[0].argv[:4] == ["python", "-m", "ray.scripts.scripts", "start"]
+
+
 def test_rays_sockets_have_short_paths_for_any_run() -> None:
     run = builders.run().model_copy(update={"id": "mobilenet_v2-fashion_mnist-20261124-161848-f615"})
     words = launchers.ray.plan(run, {HEAD: 1}).processes[HEAD][0].argv

@@ -1,5 +1,6 @@
 """Copies between this machine and a node simulated by its shell: complete, resumed, never outside the target."""
 
+import errno
 import os
 import resource
 import signal
@@ -11,11 +12,13 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import ConfigError, ContractError, NodesFailed
+from orchestrator.ssh.channels import Unreachable
 from orchestrator.ssh.copying import copy_progress, unfinished_copies
 from orchestrator.ssh.copying.copy_progress import Copied, Progress
 from orchestrator.ssh.copying.download import download
 from orchestrator.ssh.copying.file_times import SECOND
 from orchestrator.ssh.copying.upload import upload
+from orchestrator.ssh.session import Session
 from tests.stand_ins import cutting_relay, ssh_stand_in
 from tests.stand_ins.ssh_stand_in import Answer
 
@@ -148,6 +151,73 @@ def test_interrupted_copy_of_small_files_says_how_many_are_kept(both: tuple[Copi
         through(copier, *paths(copier, source / "tree", target), progress=progress)
     assert progress.kept() == "1 of 3 files are in place; the same command continues"
     assert list(contents(target)) == ["tree/a"]
+
+
+def interrupted_copy(copier: Copier, source: Path, target: Path) -> str:
+    """Interrupt the copy of a tree of three files after its first file, and return what it keeps."""
+    for name in "abc":
+        write(source / name, name.encode())
+
+    def interrupt(text: str) -> None:
+        if text.startswith("1 of"):
+            raise KeyboardInterrupt
+
+    progress = Progress(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        through(copier, *paths(copier, source, target), progress=progress)
+    return progress.kept()
+
+
+def test_interrupted_copy_to_a_new_directory_is_continued(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    kept = interrupted_copy(copier, source / "tree", target / "copy")
+    assert kept == "1 of 3 files are in the directory .NAME….part next to the target; the same command continues"
+    [part] = target.iterdir()
+    assert (part.name.startswith(".copy."), list(contents(part))) == (True, ["a"])
+    copied = through(copier, *paths(copier, source / "tree", target / "copy"))
+    assert (copied.target, copied.same) == (str(target / "copy"), 1)
+    assert [path.name for path in target.iterdir()] == ["copy"]
+    assert contents(target / "copy") == {name: (0o640, name.encode()) for name in "abc"}
+
+
+def test_directory_takes_no_unfinished_copy_of_another_source(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    interrupted_copy(copier, source / "tree", target / "copy")
+    write(source / "other" / "d", b"d")
+    through(copier, *paths(copier, source / "other", target / "copy"))
+    assert contents(target / "copy") == {"d": (0o640, b"d")}
+
+
+def test_unfinished_directory_of_the_same_name_stops_no_file(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    interrupted_copy(copier, source / "tree", target / "copy")
+    write(source / "file", b"x")
+    through(copier, *paths(copier, source / "file", target / "copy"))
+    assert (target / "copy").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("taken", ["file", "link"])
+def test_directory_never_replaces_a_file_or_a_link(both: tuple[Copier, Path, Path], taken: str) -> None:
+    copier, source, target = both
+    write(source / "tree" / "a", b"x")
+    (target / "copy").symlink_to("gone") if taken == "link" else write(target / "copy", b"kept")
+    with pytest.raises(ConfigError):
+        through(copier, *paths(copier, source / "tree", target / "copy"))
+    assert (target / "copy").is_symlink() or (target / "copy").read_bytes() == b"kept"
+    assert [path.name for path in target.iterdir()] == ["copy"]  # it is refused before a file is sent
+
+
+def test_upload_whose_last_answer_is_lost_is_complete(
+    tmp_path: Path, node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose_answer(session: Session, progress: Progress) -> None:
+        os.rename(progress.root, progress.copied.target)  # noqa: PTH104
+        raise Unreachable("connection broke")
+
+    monkeypatch.setattr("orchestrator.ssh.copying.upload._rename", lose_answer)
+    write(tmp_path / "tree" / "a", b"x")
+    copied = through(upload, tmp_path / "tree", str(node / "new"))
+    assert (copied.target, contents(node)) == (str(node / "new"), {"new/a": (0o640, b"x")})
 
 
 def test_copy_interrupted_before_the_first_file_says_nothing(both: tuple[Copier, Path, Path]) -> None:
@@ -445,6 +515,22 @@ def test_listed_names_never_lead_out_of_the_target(tmp_path: Path, names: str) -
     with pytest.raises(ContractError, match="in another form"):
         through(download, "/x", str(tmp_path / "here" / "new"), answer)
     assert list(tmp_path.rglob("*evil*")) == []
+
+
+def test_target_in_a_directory_that_may_not_be_read_is_refused(
+    tmp_path: Path, node: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_dir = Path.is_dir
+
+    def forbidden(path: Path) -> bool:
+        if path.name == "copy":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return is_dir(path)
+
+    write(node / "data", b"x")
+    monkeypatch.setattr(Path, "is_dir", forbidden)
+    with pytest.raises(ConfigError, match="copy: Permission denied"):
+        through(download, str(node / "data"), str(tmp_path / "copy"))
 
 
 def test_links_in_the_target_are_not_followed(tmp_path: Path, node: Path) -> None:
