@@ -25,7 +25,7 @@ from orchestrator.prediction.communication_overlap import Options, carried
 from orchestrator.prediction.forecast import Forecast, Recipe
 from orchestrator.prediction.gradient_groups import GROUP, Engine
 from orchestrator.prediction.single_rank import Node
-from orchestrator.runs import prediction_inputs
+from orchestrator.runs import predict_runs, prediction_inputs
 
 
 def register(app: typer.Typer) -> None:
@@ -66,7 +66,7 @@ def predict(
     if backtested:
         return prediction_tables.backtested(backtest.test(), json)
     if reviewed:
-        return prediction_tables.reviewed(prediction_inputs.review(), json)
+        return prediction_tables.reviewed(predict_runs.review(), json)
     flags = {
         "train.model": model, "train.dataset": dataset, "train.batch_size": batch_size, "train.epochs": epochs,
         "train.image_size": image_size, "train.precision": precision, "train.compression": compression,

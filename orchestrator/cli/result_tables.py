@@ -10,7 +10,7 @@ from typing import Any
 from orchestrator import progress, state
 from orchestrator.bottleneck import explain
 from orchestrator.cli import output
-from orchestrator.runs import collected_files, prediction_inputs
+from orchestrator.runs import collected_files, predict_runs
 from orchestrator.runs.control import RunState
 from orchestrator.runs.requirements import Requirements
 from orchestrator.runs.script import Source
@@ -41,7 +41,7 @@ def run(run_state: RunState, directory: Path, json: bool, top1: float | None = N
     """
     if results := trained(directory):
         top1 = results.config.until_top1 if top1 is None else top1
-        compared = prediction_inputs.of_directory("", directory)
+        compared = predict_runs.of_directory("", directory)
         derived = {"explanation": explain(results), "time_to_accuracy": top1 and time_to_accuracy(results, top1)}
         if json:
             return output.as_json(results.model_dump() | derived | {"prediction": compared})

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from typer.core import TyperGroup
 
 from orchestrator import progress
-from orchestrator.cli import output, study_report, study_run, study_tables
+from orchestrator.cli import output, study_options, study_report, study_run, study_tables
 from orchestrator.cli.options import Json
 from orchestrator.errors import ConfigError
 from orchestrator.schema import FileName
@@ -46,9 +46,9 @@ def register(app: typer.Typer) -> None:
     app.add_typer(study, name="study")
 
 
-def status(source: study_run.Started = None, json: Json = False) -> None:
+def status(source: study_options.Started = None, json: Json = False) -> None:
     """Show what a study has measured so far, and whether it is running."""
-    directory = study_run.directory_of(source, "study status {}")
+    directory = study_options.directory_of(source, "study status {}")
     study, launches = resumable_study.load(directory).measured(), journal.read(directory)
     report = summarise(study, launches, journal.runner(directory), detached_launches.read_progress(directory))
     output.as_json(report) if json else study_tables.status(report, directory)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from orchestrator import progress
-from orchestrator.cli import study_run
+from orchestrator.cli import study_options
 from orchestrator.config import output_file
 from orchestrator.studies.report import content, formats
 
@@ -18,7 +18,7 @@ Format = Enum("Format", {name: name for name in formats.FORMATS}, type=str)  # t
 
 
 def report(
-    source: study_run.Started = None,
+    source: study_options.Started = None,
     kind: Annotated[
         Format,
         typer.Option(
@@ -33,7 +33,7 @@ def report(
     browse: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Write the report of a study: medians, intervals, efficiency, ratios, plots, published numbers, commands."""
-    directory = study_run.directory_of(source, "study report {}")
+    directory = study_options.directory_of(source, "study report {}")
     text = formats.FORMATS[kind.value](content.build(directory))
     path = path or (directory / PAGE if kind.value == "html" else None)
     if path is None:

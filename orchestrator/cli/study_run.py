@@ -1,17 +1,14 @@
 """The command that runs a study, starts it on the head, or shows what it would do."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
 
 from orchestrator import progress, state
-from orchestrator.cli import chosen_cluster, launch_options, options, output, study_tables
+from orchestrator.cli import chosen_cluster, launch_options, output, study_options, study_tables
 from orchestrator.cli.options import ConfigFile, Json, Name
+from orchestrator.cli.study_options import Data, Deploys, Detached, DryRun, Resume, Rounds, Shrunk, Source, Where
 from orchestrator.config import Config
-from orchestrator.config.paths import expanded
-from orchestrator.errors import ConfigError, RunFailed, command
+from orchestrator.errors import RunFailed, command
 from orchestrator.schema.studies import Cell
 from orchestrator.studies import (
     detached_launches,
@@ -25,49 +22,8 @@ from orchestrator.studies import (
     time_and_cost,
 )
 from orchestrator.studies.status import Row
-from orchestrator.studies.study_definition import MOST_LAUNCHES, Repetitions, Study
+from orchestrator.studies.study_definition import Study
 from orchestrator.studies.study_runner import Sitting
-
-FOLDER = "-study"  # after the study's name
-Source = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="FILE|NAME",
-        help="Study file, or the name of an included study.",
-        autocompletion=options.completion(study_files.names),
-    ),
-]
-Started = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="DIR|NAME", help="Directory or name of the study; default: the only one in the working directory."
-    ),
-]
-Where = Annotated[Path | None, typer.Option("--directory", help="Directory of the study; default: ./NAME-study.")]
-Data = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--data", metavar="DATASET=DIR", help="Directory of a data set, as in mnist=data/mnist; may be repeated."
-    ),
-]
-Resume = Annotated[bool, typer.Option("--resume", help="Continue the study in its directory, as it was started.")]
-Shrunk = Annotated[bool, typer.Option("--shrink", help="Run a smaller form of the study, as its key `shrink` says.")]
-Rounds = Annotated[
-    int | None,
-    typer.Option(
-        "--rounds",
-        min=1,
-        max=MOST_LAUNCHES,
-        help="Number of launches of each cell, instead of the study's `repetitions`.",
-    ),
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show cells, order, time and cost; start nothing.")]
-Detached = Annotated[
-    bool, typer.Option("--detach", "-d", help="Let the head make the launches, and return; this machine may be off.")
-]
-Deploys = Annotated[
-    bool, typer.Option("--deploy/--no-deploy", help="Grow and shrink the cluster to the number of nodes of a cell.")
-]
 
 
 def run(
@@ -85,12 +41,13 @@ def run(
     json: Json = False,
 ) -> None:
     """Run a study; `orchestrator study FILE` does the same. --resume continues one."""
-    changes = _changes(shrink, rounds, data or [])
-    resumed = (directory or directory_of(source)) if resume else None
+    changes = study_options.changes(shrink, rounds, data or [])
+    resumed = (directory or study_options.directory_of(source)) if resume else None
     cluster_name = resumable_study.read_cluster(resumed) if resumed and name is None else name
     config = chosen_cluster.load_config(config_file, cluster_name, {})
-    study = _changed(resumable_study.load(resumed) if resumed else study_files.find(_named(source)), changes)
-    directory = resumed or directory or Path(f"{study.name}{FOLDER}")
+    before = resumable_study.load(resumed) if resumed else study_files.find(study_options.named(source))
+    study = study_options.changed(before, changes)
+    directory = resumed or directory or Path(f"{study.name}{study_options.FOLDER}")
     cells = _launchable(config, study.measured(), deploys, detach, dry_run)
     if dry_run:
         planned = time_and_cost.plan(config, study.measured(), cells, directory, deploys)
@@ -145,56 +102,6 @@ def _show(directory: Path, study: Study, rows: Sequence[Row], sitting: Sitting) 
         f" the study added {sitting.overhead:.1%}"
     )
     output.line(f"study: {directory}")
-
-
-def _named(source: str | None) -> str:
-    if source is None:
-        raise ConfigError(["study: name a file, or a study that ships"], "`orchestrator study list` lists them")
-    return source
-
-
-def directory_of(source: str | None, form: str = "study {} --resume") -> Path:
-    """Return the directory of a study that was started.
-
-    It is ``source`` itself, else the directory named after it or after the study in this file, or without ``source``
-    the only one in the working directory. ``form`` is the command that names it, for a hint.
-    """
-    if source is not None:
-        named = [path for path in (Path(source), Path(f"{source}{FOLDER}")) if (path / journal.STUDY).is_file()]
-        named += [Path(source)] if Path(source).is_dir() else []  # reading it reports what is missing
-        return named[0] if named else Path(f"{study_files.find(source).name}{FOLDER}")
-    paths = sorted(path.parent for path in Path().glob(f"*{FOLDER}/{journal.STUDY}"))
-    if len(paths) != 1:
-        some = f"{len(paths)} studies are here: {', '.join(map(str, paths))}" if paths else "no study is here"
-        remedy = f"name one: {command(form.format(paths[0]))}" if paths else "`orchestrator study FILE` starts one"
-        raise ConfigError([f"{form.format('DIR')}: {some}"], remedy)
-    return paths[0]
-
-
-def _changes(shrink: bool, rounds: int | None, data: Iterable[str]) -> dict[str, Any]:
-    changes: dict[str, Any] = {"shrunk": True} if shrink else {}
-    if rounds:
-        changes["repetitions"] = Repetitions(at_least=rounds, at_most=rounds)
-    pairs = [word.partition("=") for word in data]
-    wrong = [name for name, sign, path in pairs if not (name and sign and path)]
-    if wrong:
-        raise ConfigError([f"--data: {wrong[0]}: expected DATASET=DIR, as in mnist=/data/mnist"])
-    return {**changes, "data": {name: expanded("--data", Path(path)).absolute() for name, _, path in pairs}}
-
-
-def _changed(study: Study, changes: dict[str, Any]) -> Study:
-    """Return the study with the changes of the command line; --rounds also applies to shrunk studies.
-
-    Relative paths of data are those of the directory in which the study starts, also when it is resumed from another.
-    """
-    named = {name: expanded("data", path).absolute() for name, path in study.data.items()}
-    changes = {**changes, "data": {**named, **changes["data"]}}
-    if "repetitions" in changes:
-        changes["shrink"] = study.shrink.model_copy(update={"repetitions": None})
-    changed = study.model_copy(update=changes)
-    if wrong := changed.wrong_data():
-        raise ConfigError([f"--{problem}" for problem in wrong])
-    return changed
 
 
 def _detach(config: Config, directory: Path, study: Study, deploys: bool, json: bool) -> None:

@@ -1,24 +1,21 @@
-"""Fetch the runs and series that only the cluster has, before it is removed."""
+"""Fetch the runs that only the cluster has, before it is removed."""
 
 import tarfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
 from orchestrator import progress, providers, terraform
 from orchestrator.cluster import Cluster
 from orchestrator.errors import NodesFailed, OrchestratorError, StateError, command
-from orchestrator.monitoring import connection, run_series
-from orchestrator.monitoring.prometheus import Prometheus
-from orchestrator.progress import log_errors
+from orchestrator.lifecycle import save_series
+from orchestrator.monitoring import connection
 from orchestrator.runs import collected_files, control, store
-from orchestrator.runs.run_record import SCRIPT, Run
+from orchestrator.runs.run_record import Run
 from orchestrator.ssh import Session
 from orchestrator.state import Record, StateDir
 
-ANSWER_SECONDS = 15.0  # until Prometheus answers
-RUN_SERIES_SECONDS, SERIES_SECONDS = 300.0, 1800.0  # for the series of a run; for those of all runs together
 FETCH_SECONDS = 60.0  # for another command that fetches the same run; it may be suspended
 HEAD_SECONDS, PAUSE_SECONDS = 30.0, 2.0  # a head that restarts or is busy may answer again
 SAVED = ".saved"
@@ -37,7 +34,7 @@ def before_deploy(state_dir: StateDir, record: Record, new: Record) -> None:
     """
     before_new_head(state_dir, record, new.variables)
     if record.configured and connection.is_enabled(record) and not connection.is_enabled(new):
-        save_series(state_dir, record)
+        save_series.save(state_dir, record)
 
 
 def before_new_head(state_dir: StateDir, record: Record, variables: Mapping[str, Any]) -> None:
@@ -58,7 +55,7 @@ def before_new_head(state_dir: StateDir, record: Record, variables: Mapping[str,
     stays = same and terraform.is_current(state_dir, provider)
     if record.cluster.storage != "nfs":
         if not stays:
-            save_series(state_dir, record)
+            save_series.save(state_dir, record)
         return
     if stays and not (
         (_pending(state_dir) or _unreadable(state_dir)) and _is_broken(state_dir, record, record.cluster)
@@ -66,7 +63,7 @@ def before_new_head(state_dir: StateDir, record: Record, variables: Mapping[str,
         return
     heals = f"{command('deploy', state_dir.name)} with the previous settings keeps the head"
     require_fetched(state_dir, record, "this deploy may replace the head, and /shared with it", heals, stop=False)
-    save_series(state_dir, record)
+    save_series.save(state_dir, record)
 
 
 def _head(variables: Mapping[str, Any], provider: str) -> dict[str, Any]:
@@ -193,42 +190,3 @@ def _save_run(state_dir: StateDir, head: Session, run: Run, stop: bool) -> str:
 def _is_saved(state_dir: StateDir, run: str) -> bool:
     """Return whether all that exists of a run was fetched: a run never reports its end if its head failed under it."""
     return (state_dir.runs / run / SAVED).exists()
-
-
-def save_series(state_dir: StateDir, record: Record) -> None:
-    """Save the series of each run that has none on this machine, the newest first; print the runs that lose them.
-
-    A slow or missing Prometheus is not an error.
-    """
-    with log_errors("metrics of runs could not be saved"):
-        runs = [run for run in reversed(store.list_runs(state_dir)) if run.kind != SCRIPT]
-        pending = [run for run in runs if not run_series.directory(state_dir, run).exists()]
-        if not (pending and record.cluster and connection.is_enabled(record)):
-            return
-        with (
-            log_errors(_not_saved(pending)),
-            progress.step("Saving metrics of runs") as step,
-            connection.connect(state_dir, record, record.cluster, ANSWER_SECONDS, SERIES_SECONDS) as (prometheus, _),
-        ):
-            has = run_series.list_runs(prometheus)
-            _save_each(state_dir, prometheus, [run for run in pending if run.id in has], step.detail)
-
-
-def _save_each(state_dir: StateDir, prometheus: Prometheus, runs: Sequence[Run], detail: Callable[[str], None]) -> None:
-    """Save the series of ``runs`` in this order; stop only if Prometheus does not answer any more."""
-    until = prometheus.until
-    for number, run in enumerate(runs):
-        detail(run.id)
-        try:
-            prometheus.until = min(until, time.monotonic() + ANSWER_SECONDS)
-            prometheus.now()
-        except OrchestratorError as error:
-            return progress.note(f"{_not_saved(runs[number:])}: {error}")
-        prometheus.until = min(until, time.monotonic() + RUN_SERIES_SECONDS)
-        with log_errors(_not_saved([run])):
-            status = store.status(state_dir, run)
-            run_series.save(state_dir, prometheus, run, status.ended if status else None)
-
-
-def _not_saved(runs: Sequence[Run]) -> str:
-    return f"metrics of {'run' if len(runs) == 1 else 'runs'} {', '.join(run.id for run in runs)} could not be saved"

@@ -6,7 +6,7 @@ from orchestrator import cluster_lock, progress, providers, state
 from orchestrator.ansible import shared_ssh_connections
 from orchestrator.config import Config
 from orchestrator.errors import OrchestratorError, command
-from orchestrator.lifecycle import fetch_before_removal
+from orchestrator.lifecycle import fetch_before_removal, save_series
 from orchestrator.lifecycle.receipt import Receipt
 from orchestrator.providers import Resource
 from orchestrator.state import Record, StateDir
@@ -40,7 +40,7 @@ def teardown(name: str, config: Config | None = None, keep_metrics: bool = True,
         if before:  # without resources no run is left to save
             _save_runs(state_dir, record, discard_runs)
         if keep_metrics:
-            fetch_before_removal.save_series(state_dir, record)
+            save_series.save(state_dir, record)
         with progress.step("Destroying") as step:
             provider.destroy(state_dir, record, step.detail)
         remaining = provider.list_resources(record)

@@ -1,6 +1,5 @@
 """Find the inputs of predictions among the runs of a cluster: profiles of one rank, and checks of the link."""
 
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,26 +9,20 @@ from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
-from orchestrator import state
 from orchestrator.cluster import Cluster
-from orchestrator.prediction import link_fit, link_kinds, single_rank
+from orchestrator.prediction import link_fit, link_kinds
 from orchestrator.prediction.allreduce_time import Link
 from orchestrator.prediction.cluster_links import Connection
-from orchestrator.prediction.communication_overlap import Options, carried
-from orchestrator.prediction.compare_with_runs import Reviewed
-from orchestrator.prediction.compare_with_runs import review as compared
-from orchestrator.prediction.forecast import forecast
 from orchestrator.prediction.link_fit import Point
-from orchestrator.prediction.single_rank import Node
 from orchestrator.runs import provenance, store
 from orchestrator.runs.check import KIND, MEASURED
 from orchestrator.runs.launchers.horovod import CYCLE_TIME
 from orchestrator.runs.run_record import Run
-from orchestrator.schema import CheckResult, Hardware, Predicted, Profile, Results, TrainConfig, bounded_files
+from orchestrator.schema import CheckResult, Hardware, Profile, Results, bounded_files
 from orchestrator.schema.bounded_files import Unreadable
 from orchestrator.state import StateDir
 
-PROFILE, PREDICTION, RESULTS = "profile.json", "prediction.json", "results.json"
+PROFILE, RESULTS = "profile.json", "results.json"
 Content = TypeVar("Content", bound=BaseModel)
 
 
@@ -94,11 +87,11 @@ class History:
 
     def read(self, run: Run, name: str, form: type[Content]) -> Content | None:
         """Return the content of a run's file; None if it is missing or unreadable, or if the run is left out."""
-        content = _read(self.state_dir.runs / run.id / name, form)
+        content = read(self.state_dir.runs / run.id / name, form)
         return content if content is not None and self._had_processors(run) else None
 
     def _had_processors(self, run: Run) -> bool:
-        recorded = self.processors and _read(self.state_dir.runs / run.id / provenance.FILE, provenance.Provenance)
+        recorded = self.processors and read(self.state_dir.runs / run.id / provenance.FILE, provenance.Provenance)
         if not recorded:
             return True
         known = processors(node.hardware for node in recorded.nodes.values() if node.hardware)
@@ -144,23 +137,6 @@ def _connection(run: Run, result: CheckResult, query: LinkQuery, trained: float 
     return Connection(link, local, query.slots, points=points, cycle=checked if trained is None else trained)
 
 
-def save_of_run(state_dir: StateDir, cluster: Cluster, run: Run, config: TrainConfig) -> None:
-    """Predict a training run and save the prediction with it, unless it has one rank, or no profile or check."""
-    if run.np == 1 or config.adasum:
-        return
-    history = History(state_dir, processors(run.hardware.values()))
-    wanted = ProfileQuery(config.model, config.image_size, config.batch_size, config.precision, run.threads)
-    step_profile = profile(history, wanted)
-    if step_profile is None:
-        return
-    rank_step = single_rank.from_profile(step_profile, cores(cluster))
-    slots = max(each.slots for each in cluster.rank_nodes.values())
-    local = link_kinds.between_ranks(rank_step.cores)
-    measured_link = connection(history, LinkQuery(-(-run.np // slots), slots, local, run.controller))
-    if measured_link:
-        predicted(step_profile, rank_step, *measured_link, run.np, config).write(state_dir.runs / run.id / PREDICTION)
-
-
 def cores(cluster: Cluster, slots: int | None = None) -> float:
     """Return the cores of a rank, on the node with the fewest; a local node may have a part of one.
 
@@ -178,53 +154,8 @@ def cycle(history: History) -> float | None:
     return None
 
 
-def predicted(
-    step_profile: Profile, rank_step: Node, connected: Connection, link: str, ranks: int, config: TrainConfig
-) -> Predicted:
-    """Predict a run.
-
-    Args:
-        step_profile: Profile of a run of one rank.
-        rank_step: The node of that profile.
-        connected: Connection of the ranks.
-        link: What the connection is known from.
-        ranks: Number of ranks, which fill one node after the other.
-        config: Configuration of the run.
-
-    Returns:
-        The prediction.
-    """
-    slots = min(connected.slots, ranks)
-    connected, options = replace(connected, slots=slots), Options(passes=config.backward_passes_per_step)
-    nodes = -(-ranks // slots)
-    kind = carried(config.compression, step_profile.precision, rank_step, connected.at(nodes), options)
-    (expected,) = forecast(rank_step, connected, [nodes], replace(options, compression=kind))
-    rate = expected.images_per_second
-    return Predicted(
-        images_per_second=rate.value,
-        low=rate.low,
-        high=rate.high,
-        efficiency=expected.efficiency.value,
-        ranks=ranks,
-        made=time.time(),
-        profile=step_profile.run,
-        link=link,
-    )
-
-
-def review() -> list[Reviewed]:
-    """Compare the predictions of all clusters' runs with what these measured."""
-    directories = sorted(state.root().glob("*/runs/*/"))
-    reviews = (of_directory(path.parents[1].name, path) for path in directories)
-    return [each for each in reviews if each is not None]
-
-
-def of_directory(cluster: str, directory: Path) -> Reviewed | None:
-    """Compare the prediction in a run's directory with its results; None if one of them is missing."""
-    return compared(cluster, _read(directory / PREDICTION, Predicted), _read(directory / RESULTS, Results))
-
-
-def _read(path: Path, form: type[Content]) -> Content | None:
+def read(path: Path, form: type[Content]) -> Content | None:
+    """Return the content of a file; None if it is missing or unreadable."""
     with suppress(FileNotFoundError, Unreadable):
         return bounded_files.read_model(path, form)
     return None

@@ -8,13 +8,22 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from orchestrator.config import Launch, Train, nearest
-from orchestrator.config.section import MAX_NODES, Duration, Section
+from orchestrator.config.section import Section
 from orchestrator.schema.bounded_files import shown
 from orchestrator.schema.names import FileName
 from orchestrator.schema.studies import Cell, Option, Published
+from orchestrator.studies.study_sections import (
+    FEWEST,
+    Counts,
+    Nodes,
+    Repetitions,
+    Shrink,
+    Until,
+    Values,
+    Words,
+    read_repetitions,
+)
 
-FEWEST = 6  # launches of a cell: the fewest that give an interval of 95 %
-MOST_LAUNCHES = 1000  # of a cell
 MOST_CELLS = 1000
 AXES = ("engine", "model", "dataset", "batch", "nodes", "ranks")
 # Keys of the sections train and launch that are no options: the study's own key for them, "" if `train` has none.
@@ -25,67 +34,6 @@ ELSEWHERE = {
 }  # fmt: skip
 OPTIONS = [key for section in (Train, Launch) for key in section.model_fields if key not in ELSEWHERE]
 TRAIN_OPTIONS = [key for key in OPTIONS if key in Train.model_fields]
-
-
-def _listed(value: Any) -> Any:
-    return value if value is None or isinstance(value, list) else [value]
-
-
-Words = Annotated[list[str], BeforeValidator(_listed), Field(min_length=1)]
-Counts = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(_listed), Field(min_length=1)]
-Nodes = Annotated[list[Annotated[int, Field(ge=1, le=MAX_NODES)]], BeforeValidator(_listed),
-                  Field(min_length=1, max_length=MAX_NODES)]  # fmt: skip
-Values = Annotated[list[Option], BeforeValidator(_listed), Field(min_length=1)]
-
-
-class Repetitions(Section):
-    """Number of launches of a cell: until its interval is narrow enough, within limits."""
-
-    width: float | None = Field(
-        None, gt=0, lt=10, description="wanted width of the 95 % interval of a ratio, as a share of it; default: any"
-    )
-    at_least: int = Field(
-        FEWEST, ge=1, le=MOST_LAUNCHES, description="launches of each cell before its interval is looked at"
-    )
-    at_most: int = Field(30, ge=1, le=MOST_LAUNCHES, description="launches of each cell, however wide its interval is")
-
-    @model_validator(mode="after")
-    def _consistent(self) -> "Repetitions":
-        if self.at_least > self.at_most:
-            raise ValueError(f"at_least: {self.at_least} is more than at_most: {self.at_most}")
-        if self.width and self.at_least < FEWEST:
-            raise ValueError(f"at_least: {self.at_least}: an interval of 95 % needs {FEWEST} launches")
-        return self
-
-
-def _repetitions(value: Any) -> Any:
-    """Read a plain number as a fixed number of repetitions."""
-    fixed = isinstance(value, int) and not isinstance(value, bool)
-    return {"at_least": value, "at_most": value} if fixed else value
-
-
-class Until(Section):
-    """When a launch ends: at whichever comes first."""
-
-    epochs: int | None = Field(None, ge=1, description="passes over the training set; default: the recipe's")
-    steps: int | None = Field(None, ge=1, description="training steps; default: at the end of the epochs")
-    time: Duration = Field(None, gt=0, description="time of the launch (90s, 15m, 2h); default: at the end of epochs")
-    top1: float | None = Field(None, gt=0, lt=1, description="share of right answers in the test; default: none")
-
-
-class Shrink(Section):
-    """Changes that `--shrink` makes, so that the study runs on a small machine."""
-
-    image_size: int | None = Field(None, ge=8, le=1024, description="side of images, where the data set lets it vary")
-    test_samples: int | None = Field(None, ge=1, description="test samples that are evaluated, the first of them")
-    until: Until | None = Field(None, description="replaces `until`")
-    repetitions: Annotated[Repetitions | None, BeforeValidator(_repetitions)] = Field(
-        None, description="replaces `repetitions`"
-    )
-    ranks: Counts | None = Field(None, description="replaces `ranks`")
-    nodes: Nodes | None = Field(None, description="replaces `nodes`")
-    batch: Counts | None = Field(None, description="replaces `batch`")
-    datasets: dict[str, str] = Field({}, description="data sets to replace, and by which")
 
 
 class Study(Section):
@@ -106,7 +54,7 @@ class Study(Section):
     base: dict[str, Option] = Field(
         {}, description="what the base case of each cell has; default: the smallest number of ranks or nodes"
     )
-    repetitions: Annotated[Repetitions, BeforeValidator(_repetitions)] = Field(
+    repetitions: Annotated[Repetitions, BeforeValidator(read_repetitions)] = Field(
         Repetitions(at_least=FEWEST, at_most=FEWEST), description="launches of each cell: a number, or limits"
     )
     until: Until = Field(Until(), description="when a launch ends; default: at the end of the recipe's epochs")

@@ -134,7 +134,7 @@ class Training:
         global_metrics.average_statistics(trainer.model)
         telemetry.scores("train", train.loss, train.top1)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        every = hvd.allgather_object((clock.rate, peak, telemetry.mean, telemetry.median))
+        every = hvd.allgather_object((clock.rate, peak, telemetry.times.mean, telemetry.times.median))
         rates, peaks, parts, medians = zip(*every, strict=True)
         measured = [part for part in parts if part]
         last = schedule.learning_rate(
@@ -175,8 +175,8 @@ class Training:
     def _unfinished(self) -> "Unfinished | None":
         """Return how the steps of the last epoch were split if it is not in the results; a collective call."""
         telemetry, finished = self.trainer.telemetry, [epoch.epoch for epoch in self.results.results.epochs]
-        if self.trainer.epoch in finished or telemetry.mean is None:
+        if self.trainer.epoch in finished or telemetry.times.mean is None:
             return None
-        ranks = hvd.allgather_object(telemetry.mean)
+        ranks = hvd.allgather_object(telemetry.times.mean)
         times = {f"{name}_seconds": [getattr(rank, name) for rank in ranks] for name in StepTimes._fields}
-        return Unfinished(steps=telemetry.counted, **times)
+        return Unfinished(steps=telemetry.times.counted, **times)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from orchestrator import gpu_compatibility
+from orchestrator.gpu_compatibility import choose_driver
 from tests.contract.conftest import PYTHON, ProgramResult
 from tests.tests_in_image import Passes, passes
 
@@ -23,7 +23,7 @@ def test_horovod_was_built_with_nccl_gloo_and_mpi(framework: str, in_image: Call
 
 
 def test_nccl_is_the_version_of_the_table(framework: str, in_image: Callable[..., ProgramResult]) -> None:
-    major, minor, patch = map(int, gpu_compatibility._table()["images"][framework]["nccl"].split("."))
+    major, minor, patch = map(int, choose_driver._table()["images"][framework]["nccl"].split("."))
     shown = in_image([PYTHON, "-c", NCCL[framework]])
     assert shown.text.split()[-1] == str(major * 10000 + minor * 100 + patch), shown.text
 

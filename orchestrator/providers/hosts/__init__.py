@@ -12,7 +12,8 @@ from orchestrator.docker import context
 from orchestrator.errors import NodesFailed, PreflightError, gather
 from orchestrator.providers import Resource, trainer_image
 from orchestrator.providers.hosts import adoption, preflight_checks, selection, survey_answers
-from orchestrator.providers.hosts.adoption import HostSet, OnLine
+from orchestrator.providers.hosts.host_set import HostSet, cluster_of
+from orchestrator.providers.hosts.restore_hosts import LOGIN_SECONDS, OnLine, release
 from orchestrator.providers.hosts.survey_answers import SurveyedHost
 from orchestrator.ssh import pinned_host_keys
 from orchestrator.state import Record, StateDir
@@ -115,13 +116,13 @@ def provision(
     host_set, name = HostSet.model_validate(record.variables["hosts"]), record.config["name"]
     if host_set.leaving:
         on_line(f"releasing {', '.join(map(str, host_set.leaving))}")
-        adoption.release(state_dir, record.id, host_set, adoption.marked_machines(host_set.leaving, record.id), on_line)
+        release(state_dir, record.id, host_set, adoption.marked_machines(host_set.leaving, record.id), on_line)
     missing = {machine.name: machine.problem for machine in host_set.machines if machine.problem}
     sound = [machine for machine in host_set.machines if not machine.problem]
     missing |= adoption.adopt(name, record.id, host_set, sound, record.variables["ssh_public_key"])
     cluster = _enough(record, host_set, missing)
     try:
-        pinned_host_keys.pin(state_dir, cluster, record.host_keys, adoption.LOGIN_SECONDS)
+        pinned_host_keys.pin(state_dir, cluster, record.host_keys, LOGIN_SECONDS)
     except NodesFailed as failed:
         missing |= failed.reasons
         account = survey_answers.ACCOUNT
@@ -135,7 +136,7 @@ def _enough(record: Record, host_set: HostSet, missing: Mapping[str, str], remed
     rest = [machine for machine in host_set.machines if machine.name not in missing]
     if len(rest) < record.least or rest[0].role != "head":
         raise NodesFailed("hosts that cannot be nodes", missing, remedy)
-    return adoption.cluster_of(record.config["name"], host_set, rest, record.variables["slots"])
+    return cluster_of(record.config["name"], host_set, rest, record.variables["slots"])
 
 
 def destroy(state_dir: StateDir, record: Record, on_line: OnLine) -> None:
@@ -150,9 +151,7 @@ def destroy(state_dir: StateDir, record: Record, on_line: OnLine) -> None:
     """
     host_set = selection.last_hosts(record)
     if host_set:
-        adoption.release(
-            state_dir, record.id, host_set, adoption.marked_machines(host_set.everyone, record.id), on_line
-        )
+        release(state_dir, record.id, host_set, adoption.marked_machines(host_set.everyone, record.id), on_line)
         state.write(state_dir, record.model_copy(update={"cluster": None}))
 
 
@@ -192,6 +191,4 @@ def remove(config: Config, resources: Iterable[Resource]) -> None:
     for deployment in sorted(set(deployments.values())):
         machines = [machine for machine in deployments if deployments[machine] == deployment]
         host_set = HostSet(machines=machines, storage=config.hosts.storage, trainer=config.hosts.trainer)
-        adoption.release(
-            state.for_cluster(config.name), deployment, host_set, dict.fromkeys(machines, True), lambda line: None
-        )
+        release(state.for_cluster(config.name), deployment, host_set, dict.fromkeys(machines, True), lambda line: None)

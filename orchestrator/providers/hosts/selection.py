@@ -9,7 +9,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import PreflightError, StateError, command
 from orchestrator.providers.hosts import adoption, preflight_checks, survey_answers
-from orchestrator.providers.hosts.adoption import HostSet, Machine
+from orchestrator.providers.hosts.host_set import HostSet, Machine
 from orchestrator.providers.hosts.survey_answers import SurveyedHost
 from orchestrator.schema import bounded_files
 from orchestrator.state import Record

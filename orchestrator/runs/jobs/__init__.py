@@ -6,7 +6,7 @@ from orchestrator import cluster_lock, progress, recipes
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.recipes import gradient_exchange
-from orchestrator.runs import checksums, control, datasets, engines, prediction_inputs, shared_data
+from orchestrator.runs import checksums, control, datasets, engines, predict_runs, shared_data
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.jobs import trainer
 from orchestrator.runs.run_record import Run
@@ -73,7 +73,7 @@ def train(
     run, settings = _start(state_dir, cluster, run, config, data_files, resolved, environment)
     if config.train.engine == "ours":
         with progress.log_errors(f"run {run.id} has started, its prediction is not kept"):
-            prediction_inputs.save_of_run(state_dir, cluster, run, settings)
+            predict_runs.save(state_dir, cluster, run, settings)
     return run
 
 

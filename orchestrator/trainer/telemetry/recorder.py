@@ -4,8 +4,6 @@ The step loop itself writes, once a second between two steps: no thread takes th
 rank opens no port. If shared memory cannot be written, training continues without telemetry.
 """
 
-import operator
-import statistics
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -20,6 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from orchestrator.schema import StepTimes, TrainConfig
 from orchestrator.trainer.telemetry import metrics, snapshots
 from orchestrator.trainer.telemetry.metrics import Metric
+from orchestrator.trainer.telemetry.step_times import EpochTimes, split_step
 
 PUBLISH_SECONDS = 1.0
 Batch = TypeVar("Batch")
@@ -52,10 +51,7 @@ class Plan:
 
 
 class Recorder:
-    """Telemetry of one rank, served while its context is entered.
-
-    ``counted`` is the number of the epoch's steps that were split: all but the run's first.
-    """
+    """Telemetry of one rank, served while its context is entered; ``times`` are those of the epoch's steps so far."""
 
     def __init__(self, config: TrainConfig, plan: Plan, directory: Path = snapshots.DIRECTORY) -> None:
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -69,8 +65,7 @@ class Recorder:
         self._step_started = self._published = time.perf_counter()
         self._blocked = self._agreement_seconds = 0.0
         self._traced = False
-        self._sum, self.counted = StepTimes(), 0
-        self._steps: list[float] = []
+        self.times = EpochTimes()
 
     def __enter__(self) -> "Recorder":
         plan = self.plan
@@ -100,7 +95,7 @@ class Recorder:
     def epoch(self, number: int, batches: Iterable[Batch]) -> Iterator[Batch]:
         """Yield the batches of an epoch's training, and measure the time that each was waited for."""
         self._metric(metrics.EPOCH).set(number)
-        self._sum, self.counted, self._steps = StepTimes(), 0, []
+        self.times = EpochTimes()
         self._step_started = time.perf_counter()
         iterator = iter(batches)
         try:
@@ -152,9 +147,7 @@ class Recorder:
         self._traced, self._agreement_seconds = True, 0.0
 
     def _observe(self, parts: StepTimes, steps: int) -> None:
-        self._sum = StepTimes(*map(operator.add, self._sum, parts))
-        self.counted += steps
-        self._steps += [sum(parts) / steps] * steps
+        self.times.add(parts, steps)
         observed = [(self._metric(metrics.STEP_SECONDS), sum(parts))]
         observed += [
             (self._metric(metrics.STEP_PART_SECONDS, part=name), time) for name, time in parts._asdict().items()
@@ -162,16 +155,6 @@ class Recorder:
         for histogram, seconds in observed:
             for _ in range(steps):
                 histogram.observe(seconds / steps)
-
-    @property
-    def mean(self) -> "StepTimes | None":
-        """Mean times of the epoch's steps so far; None before the first step that counts."""
-        return StepTimes(*(seconds / self.counted for seconds in self._sum)) if self.counted else None
-
-    @property
-    def median(self) -> float | None:
-        """Median seconds of the epoch's steps so far; None before the first step that counts."""
-        return statistics.median(self._steps) if self._steps else None
 
     def scores(self, split: str, loss: float, top1: float) -> None:
         """Set the latest scores and publish them.
@@ -209,22 +192,6 @@ class Recorder:
         if key not in self._series:
             self._series[key] = self._metrics[metric.name].labels(**self._labels, **labels)
         return self._series[key]
-
-
-def split_step(whole: float, blocked: float, communication: float) -> StepTimes:
-    """Split a step into parts that add up to it.
-
-    Args:
-        whole: Seconds of the step.
-        blocked: Seconds blocked on input.
-        communication: Seconds of waiting for other ranks.
-
-    Returns:
-        Seconds of input, computation (the rest) and communication.
-    """
-    waited = min(max(blocked, 0.0), whole)
-    communicated = min(max(communication, 0.0), whole - waited)  # by a clock that people may set
-    return StepTimes(waited, whole - waited - communicated, communicated)
 
 
 def _make(metric: Metric, registry: CollectorRegistry) -> "Counter | Gauge | Histogram":

@@ -17,7 +17,7 @@ import pytest
 from orchestrator import state
 from orchestrator.cli import monitoring_tables, output
 from orchestrator.config import Config, Monitoring
-from orchestrator.lifecycle import fetch_before_removal, teardown
+from orchestrator.lifecycle import save_series, teardown
 from orchestrator.monitoring import connection, run_series
 from orchestrator.monitoring.current_state import GOING, NODES, RUNS, TRAINING, Gpu, Node, RunningRun, Slowest, Top
 from orchestrator.schema import RunStatus
@@ -245,7 +245,7 @@ def test_stored_series_are_not_fetched_again(state_dir: StateDir) -> None:
 def test_missing_prometheus_does_not_delay_a_teardown(
     state_dir: StateDir, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(fetch_before_removal, "ANSWER_SECONDS", 0.5)
+    monkeypatch.setattr(save_series, "ANSWER_SECONDS", 0.5)
     tunnel_stand_in.on_path(stand_in, {})
     teardown.teardown("default")
     assert state.cluster_names() == []
@@ -257,7 +257,7 @@ def test_missing_prometheus_does_not_delay_a_teardown(
 def test_teardown_waits_for_slow_prometheus_until_a_limit(
     state_dir: StateDir, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(fetch_before_removal, "SERIES_SECONDS", 2.0)
+    monkeypatch.setattr(save_series, "ALL_SERIES_SECONDS", 2.0)
     with prometheus_stand_in.listening(ANSWERS, seconds=0.4) as port:
         tunnel_stand_in.on_path(stand_in, {connection.PROMETHEUS.port: port})
         teardown.teardown("default")

@@ -16,7 +16,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.prediction.gradient_groups import Engine
 from orchestrator.providers import trainer_image
 from orchestrator.recipes import models
-from orchestrator.runs import engines, prediction_inputs, run_record, store
+from orchestrator.runs import engines, predict_runs, run_record, store
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import CheckMessage, Predicted, RunStatus, TrainConfig, World
 from orchestrator.state import Record, StateDir
@@ -455,7 +455,7 @@ def test_review_shows_predicted_and_measured_images_per_second() -> None:
     headings, row, summary = printed("predict", "--review").splitlines()
     assert "predicted images/s" in headings
     assert row.split()[2:] == ["2", "60", "40", "-", "80", "50", "+20.0%", "yes"]
-    (review,) = prediction_inputs.review()
+    (review,) = predict_runs.review()
     assert str(review) == "predicted 60 images/s (40 - 80), measured 50: error +20.0%"
     assert summary.startswith("median error 20.0%, 1 of 1 measurements inside the 90 % band")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from orchestrator import state
-from orchestrator.cli import launch_options, study_run
+from orchestrator.cli import launch_options, study_options, study_run
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, PreflightError, RunFailed, StateError
 from orchestrator.runs import store
@@ -339,8 +339,8 @@ def test_relative_data_of_a_study_file_is_that_of_its_first_directory(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     tiny = study(data={"mnist": "mnist"})
-    assert study_run._changed(tiny, {"data": {}}).data == {"mnist": tmp_path / "mnist"}
-    assert study_run._changed(tiny, {"data": {"mnist": Path("/other")}}).data == {"mnist": Path("/other")}
+    assert study_options.changed(tiny, {"data": {}}).data == {"mnist": tmp_path / "mnist"}
+    assert study_options.changed(tiny, {"data": {"mnist": Path("/other")}}).data == {"mnist": Path("/other")}
 
 
 def begun(directory: Path, kind: str) -> None:

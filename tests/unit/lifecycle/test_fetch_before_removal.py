@@ -11,7 +11,7 @@ import pytest
 from orchestrator import cluster as clusters
 from orchestrator import state
 from orchestrator.errors import StateError
-from orchestrator.lifecycle import fetch_before_removal
+from orchestrator.lifecycle import fetch_before_removal, save_series
 from orchestrator.monitoring import connection, run_series
 from orchestrator.runs import fetch_limits, run_record
 from orchestrator.schema import RunStatus
@@ -233,7 +233,7 @@ def test_run_whose_series_cannot_be_saved_costs_no_other(
     answers["query_range", f'count({run_series.MARK}{{run="middle"}})'] = prometheus_stand_in.matrix()
     with prometheus_stand_in.listening(answers) as port:
         tunnel_stand_in.on_path(stand_in, {connection.PROMETHEUS.port: port})
-        fetch_before_removal.save_series(state_dir, builders.read_record(state_dir))
+        save_series.save(state_dir, builders.read_record(state_dir))
     assert saved(state_dir) == {"oldest", "newest"}
     assert "metrics of run middle could not be saved: Prometheus has no training series" in capsys.readouterr().err
 
@@ -241,12 +241,12 @@ def test_run_whose_series_cannot_be_saved_costs_no_other(
 def test_slow_run_is_given_up_and_the_next_one_tried(
     stand_in: conftest.StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(fetch_before_removal, "RUN_SERIES_SECONDS", 0.3)
-    monkeypatch.setattr(fetch_before_removal, "SERIES_SECONDS", 10.0)  # for all three runs
+    monkeypatch.setattr(save_series, "RUN_SERIES_SECONDS", 0.3)
+    monkeypatch.setattr(save_series, "ALL_SERIES_SECONDS", 10.0)  # for all three runs
     state_dir = with_trained_runs()
     with prometheus_stand_in.listening(answers_for_runs(), seconds=0.2) as port:
         tunnel_stand_in.on_path(stand_in, {connection.PROMETHEUS.port: port})
-        fetch_before_removal.save_series(state_dir, builders.read_record(state_dir))
+        save_series.save(state_dir, builders.read_record(state_dir))
     notes = [line for line in capsys.readouterr().err.splitlines() if "could not be saved" in line]
     assert [line.split()[3] for line in notes] == ["newest", "middle", "oldest"]
 
@@ -254,7 +254,7 @@ def test_slow_run_is_given_up_and_the_next_one_tried(
 def test_runs_that_a_failing_prometheus_keeps_are_named(
     stand_in: conftest.StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(fetch_before_removal, "ANSWER_SECONDS", 2.0)
+    monkeypatch.setattr(save_series, "ANSWER_SECONDS", 2.0)
     state_dir, stack = with_trained_runs(), ExitStack()
     last = max(query for path, query in answers_for_runs() if path == "query_range" and "newest" in query)
 
@@ -267,6 +267,6 @@ def test_runs_that_a_failing_prometheus_keeps_are_named(
         port = stack.enter_context(prometheus_stand_in.listening(answers_for_runs(), Requests()))
         tunnel_stand_in.on_path(stand_in, {connection.PROMETHEUS.port: port})
         started = time.monotonic()
-        fetch_before_removal.save_series(state_dir, builders.read_record(state_dir))
+        save_series.save(state_dir, builders.read_record(state_dir))
     assert (saved(state_dir), time.monotonic() - started < 20.0) == ({"newest"}, True)
     assert "metrics of runs middle, oldest could not be saved: Prometheus does not answer" in capsys.readouterr().err

@@ -14,8 +14,9 @@ from orchestrator import state
 from orchestrator.config import Config
 from orchestrator.errors import NodesFailed, PreflightError
 from orchestrator.providers import hosts
-from orchestrator.providers.hosts import adoption, login, survey_answers
-from orchestrator.providers.hosts.adoption import HostSet
+from orchestrator.providers.hosts import host_set as hosts_of_cluster
+from orchestrator.providers.hosts import login, survey_answers
+from orchestrator.providers.hosts.host_set import HostSet
 from orchestrator.ssh import Unreachable
 from orchestrator.state import Record
 from tests.unit.conftest import StandIn
@@ -82,7 +83,7 @@ def deployed(settings: Config) -> Record:
     """Return the record of a cluster that is deployed."""
     drafted = record(settings)
     host_set = HostSet.model_validate(drafted.variables["hosts"])
-    return drafted.model_copy(update={"cluster": adoption.cluster_of("demo", host_set, host_set.machines)})
+    return drafted.model_copy(update={"cluster": hosts_of_cluster.cluster_of("demo", host_set, host_set.machines)})
 
 
 def marked(deployment: str = "1a2b3c4d", node: str = "demo-head") -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from orchestrator import state
 from orchestrator.ansible import runner
 from orchestrator.errors import CommandFailed, NodesFailed, OrchestratorError
 from orchestrator.providers import hosts
-from orchestrator.providers.hosts import adoption
-from orchestrator.providers.hosts.adoption import HostSet, Machine
+from orchestrator.providers.hosts import restore_hosts
+from orchestrator.providers.hosts.host_set import HostSet, Machine
 from orchestrator.providers.hosts.login import Login
 from orchestrator.ssh import pinned_host_keys
 from orchestrator.state import Record
@@ -44,7 +44,9 @@ def test_unreachable_hosts_keep_their_files_and_are_named(
 ) -> None:
     stand_in("ssh", "echo no, never >&2; exit 1")
     state_dir = state.for_cluster("demo")
-    adoption.release(state_dir, "1a2b3c4d", GIVEN, dict(zip(MACHINES, (True, False), strict=True)), lambda line: None)
+    restore_hosts.release(
+        state_dir, "1a2b3c4d", GIVEN, dict(zip(MACHINES, (True, False), strict=True)), lambda line: None
+    )
     messages = capsys.readouterr().err
     assert "removing the configuration: their configuration stays: demo-head" in messages
     assert "demo-head still has what the deploy installed: no, never" in messages
@@ -110,7 +112,9 @@ def remove(
     monkeypatch.setattr(pinned_host_keys, "pin", pinned)
     monkeypatch.setattr(runner, "remove", play)
     machines = [machine.model_copy(update={"address": machine.login.address}) for machine in MACHINES]
-    adoption.release(state.for_cluster("demo"), "1a2b3c4d", GIVEN, dict.fromkeys(machines, True), lambda line: None)
+    restore_hosts.release(
+        state.for_cluster("demo"), "1a2b3c4d", GIVEN, dict.fromkeys(machines, True), lambda line: None
+    )
     return played
 
 

@@ -14,7 +14,16 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError
 from orchestrator.reproduction import exported_run
-from orchestrator.runs import checksums, jobs, prediction_inputs, run_record, script, source_archive, store
+from orchestrator.runs import (
+    checksums,
+    jobs,
+    predict_runs,
+    prediction_inputs,
+    run_record,
+    script,
+    source_archive,
+    store,
+)
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.jobs import resumed_training, scripts
 from orchestrator.runs.script import Source
@@ -175,7 +184,7 @@ def test_prediction_that_cannot_be_kept_is_no_error_of_a_run_that_has_started(
     for kind, name, content in (("check", "check.json", check), ("profile", prediction_inputs.PROFILE, profile)):
         store.save(state_dir, builders.run(id=kind, kind=kind))
         content.write(state_dir.runs / kind / name)
-    head.on_start = lambda run: (state_dir.runs / run / prediction_inputs.PREDICTION).mkdir()
+    head.on_start = lambda run: (state_dir.runs / run / predict_runs.PREDICTION).mkdir()
     run = jobs.train(state_dir, cluster, builders.DIGEST, Config.model_validate(CONFIG))
     assert head.started == [run.id]
     message = f"run {run.id} has started, its prediction is not kept: [Errno 21] Is a directory"

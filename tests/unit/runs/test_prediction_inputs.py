@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.cluster import Cluster
 from orchestrator.prediction import link_kinds
-from orchestrator.runs import prediction_inputs, provenance, store
+from orchestrator.runs import predict_runs, prediction_inputs, provenance, store
 from orchestrator.runs.prediction_inputs import History, LinkQuery, ProfileQuery
 from orchestrator.schema import CheckMessage, Predicted, Ready, World
 from orchestrator.schema.file_model import File
@@ -130,15 +130,15 @@ def predicted(state_dir: StateDir, cluster: Cluster | None = None, **changes: An
     run = builders.run(id="run-9", started=9.0, **changes)
     store.save(state_dir, run)
     config = samples.train_config(model="resnet20", image_size=28, batch_size=32, precision="float32")
-    prediction_inputs.save_of_run(state_dir, cluster or builders.cluster(), run, config)
+    predict_runs.save(state_dir, cluster or builders.cluster(), run, config)
 
 
 def test_prediction_is_stored_and_compared_with_the_results(state_dir: StateDir) -> None:
     predicted(state_dir)
-    assert prediction_inputs.review() == []
+    assert predict_runs.review() == []
     epoch = builders.epoch(1, images_per_second=50.0)
     builders.results([epoch], World(size=2, hosts=["a", "b"])).write(state_dir.runs / "run-9" / "results.json")
-    (reviewed,) = prediction_inputs.review()
+    (reviewed,) = predict_runs.review()
     assert (reviewed.cluster, reviewed.ranks, reviewed.measured) == ("default", 2, 50.0)
     assert reviewed.low < reviewed.predicted < reviewed.high
     assert reviewed.predicted < 2 * 32
@@ -167,7 +167,7 @@ def test_results_of_other_ranks_are_not_compared(state_dir: StateDir) -> None:
     predicted(state_dir)
     results = builders.results([builders.epoch(1)], World(size=3, hosts=["a", "b", "c"]))
     results.write(state_dir.runs / "run-9" / "results.json")
-    assert prediction_inputs.review() == []
+    assert predict_runs.review() == []
 
 
 @pytest.mark.parametrize("name", ["profile.json", "check.json", "results.json", "prediction.json"])
@@ -180,4 +180,4 @@ def test_damaged_files_are_ignored(state_dir: StateDir, name: str, content: byte
         (state_dir.runs / directory / name).write_bytes(content)
     assert prediction_inputs.profile(History(state_dir), ProfileQuery("resnet20", 28)) is not None
     assert prediction_inputs.connection(History(state_dir), LINK) is not None
-    assert prediction_inputs.review() == []
+    assert predict_runs.review() == []

@@ -15,7 +15,7 @@ from orchestrator.cli import result_tables
 from orchestrator.errors import StateError
 from orchestrator.monitoring import run_series
 from orchestrator.providers.hosts import selection
-from orchestrator.providers.hosts.adoption import HostSet, Machine
+from orchestrator.providers.hosts.host_set import HostSet, Machine
 from orchestrator.providers.hosts.login import Login
 from orchestrator.runs import store
 from orchestrator.runs.control import RunState

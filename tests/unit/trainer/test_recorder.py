@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from orchestrator.schema import StepTimes
 from orchestrator.trainer.telemetry import metrics, snapshots
-from orchestrator.trainer.telemetry import recorder as telemetry_recorder
 from orchestrator.trainer.telemetry.recorder import Plan, Recorder
+from orchestrator.trainer.telemetry.step_times import split_step
 from tests import samples
 
 RUN = {"run": "resnet20-mnist-1", "model": "resnet20", "dataset": "mnist", "rank": "1"}
@@ -62,8 +62,8 @@ def test_every_step_of_a_call_counts_as_long_as_their_mean(tmp_path: Path) -> No
         assert value(tmp_path, "step_seconds_count") == 4
         assert 0.04 <= value(tmp_path, "step_seconds_sum") < 0.08
         assert value(tmp_path, "images_total") == 5 * 32
-        assert record.mean
-        assert record.mean.communication == pytest.approx(0.01 / 4)
+        assert record.times.mean
+        assert record.times.mean.communication == pytest.approx(0.01 / 4)
 
 
 def test_plan_is_exported_before_the_first_step(tmp_path: Path) -> None:
@@ -113,8 +113,8 @@ def test_parts_of_a_step_sum_to_it(tmp_path: Path) -> None:
         assert parts["input"] >= 4 * 0.02
         assert parts["communication"] == pytest.approx(4 * 0.01)
         assert parts["compute"] >= 4 * 0.005
-        assert record.mean is not None
-        assert record.mean.input == pytest.approx(parts["input"] / 4)
+        assert record.times.mean is not None
+        assert record.times.mean.input == pytest.approx(parts["input"] / 4)
 
 
 def test_agreement_between_steps_counts_as_communication(tmp_path: Path) -> None:
@@ -137,34 +137,34 @@ def test_pause_between_steps_counts_for_no_step(tmp_path: Path) -> None:
 
 
 def test_step_parts_sum_to_the_step_even_if_clocks_jump() -> None:
-    assert telemetry_recorder.split_step(1.0, 0.25, 0.5) == StepTimes(0.25, 0.25, 0.5)
-    assert telemetry_recorder.split_step(1.0, 0.25, 3600.0) == StepTimes(0.25, 0.0, 0.75)
-    assert telemetry_recorder.split_step(1.0, 0.25, -3600.0) == StepTimes(0.25, 0.75, 0.0)
+    assert split_step(1.0, 0.25, 0.5) == StepTimes(0.25, 0.25, 0.5)
+    assert split_step(1.0, 0.25, 3600.0) == StepTimes(0.25, 0.0, 0.75)
+    assert split_step(1.0, 0.25, -3600.0) == StepTimes(0.25, 0.75, 0.0)
 
 
 def test_epoch_of_only_the_first_step_has_no_mean(tmp_path: Path) -> None:
     with recorder(tmp_path) as record:
         epoch(record, 1)
-        assert record.mean is None
+        assert record.times.mean is None
 
 
 def test_mean_is_of_the_epoch_only(tmp_path: Path) -> None:
     with recorder(tmp_path) as record:
         epoch(record, 3, seconds=0.05)
         epoch(record, 3, seconds=0.001, reducing=0.0)
-        assert record.mean is not None
-        assert record.mean.input < 0.03
+        assert record.times.mean is not None
+        assert record.times.mean.input < 0.03
 
 
 def test_median_is_of_steps_after_the_first(tmp_path: Path) -> None:
     with recorder(tmp_path) as record:
         epoch(record, 1, seconds=0.2)
-        assert record.median is None
+        assert record.times.median is None
         for steps, seconds in ((1, 0.1), (4, 0.04)):
             for _ in record.epoch(1, [0]):
                 time.sleep(seconds)
                 record.step(steps, 0.1, 0.0, steps)
-            assert record.median == pytest.approx(seconds / steps, abs=0.02)
+            assert record.times.median == pytest.approx(seconds / steps, abs=0.02)
 
 
 def test_median_counts_every_step_of_a_call(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_median_counts_every_step_of_a_call(tmp_path: Path) -> None:
         ):
             time.sleep(seconds)
             record.step(number, 0.1, 0.0, steps)
-        assert record.median == pytest.approx(0.01, abs=0.005)
+        assert record.times.median == pytest.approx(0.01, abs=0.005)
 
 
 def test_scores_and_checkpoints_are_exported(tmp_path: Path) -> None:

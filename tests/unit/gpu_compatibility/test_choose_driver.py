@@ -10,6 +10,7 @@ from orchestrator import gpu_compatibility, packaged_files
 from orchestrator.config import Framework
 from orchestrator.config.gpu_section import Gpu
 from orchestrator.errors import PreflightError
+from orchestrator.gpu_compatibility import choose_driver
 
 ALL = ("debian 12", "debian 13", "ubuntu 22.04", "ubuntu 24.04")
 
@@ -229,7 +230,7 @@ def test_distribution_is_read_from_the_name_of_an_image(image: str, distribution
 def test_table_has_package_and_runtime_of_each_image(framework: str, package: str, runtime: str, suffix: str) -> None:
     docker = packaged_files.directory("docker")
     wheels = (docker / f"requirements-{framework}-gpu.txt").read_text()
-    holds = gpu_compatibility._table()["images"][framework]
+    holds = choose_driver._table()["images"][framework]
     assert f"\n{package}=={holds['version']} ;" in wheels
     assert f"\n{runtime}=={holds['cuda']}." in wheels
     assert f"\nnvidia-cudnn-{suffix}=={holds['cudnn']}." in wheels
@@ -239,7 +240,7 @@ def test_table_has_package_and_runtime_of_each_image(framework: str, package: st
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_every_row_of_the_table_resolves_or_has_a_reason(framework: Framework) -> None:
-    for architecture, about in gpu_compatibility._table()["architectures"].items():
+    for architecture, about in choose_driver._table()["architectures"].items():
         for model in about["models"]:
             if framework in about.get("refused", {}):
                 with pytest.raises(PreflightError, match=architecture):
