@@ -1,4 +1,4 @@
-"""Which driver, CUDA and image go with which GPU: the table driver_versions.yaml, and the choice from it."""
+"""Which driver, CUDA and image go with which GPU: the table drivers_to_install.yaml, and the choice from it."""
 
 from orchestrator.gpu_compatibility.choose_driver import Pairing, distribution, resolve
 

@@ -1,4 +1,4 @@
-"""Choose the driver and the image for a GPU from driver_versions.yaml; refuse combinations that cannot work. Pure."""
+"""Choose driver and image for a GPU from drivers_to_install.yaml; refuse combinations that cannot work. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -94,7 +94,7 @@ def distribution(image: str) -> str | None:
 
 @cache
 def _table() -> dict[str, Any]:
-    content: dict[str, Any] = yaml_documents.read(Path(__file__).with_name("driver_versions.yaml"))
+    content: dict[str, Any] = yaml_documents.read(Path(__file__).with_name("drivers_to_install.yaml"))
     return content
 
 

@@ -10,7 +10,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import stored
 from orchestrator.errors import NodesFailed
 from orchestrator.lifecycle import host_vars, skip_unchanged_nodes
-from orchestrator.monitoring import alertmanager_config
+from orchestrator.monitoring import alert_receivers
 from orchestrator.ssh import pinned_host_keys
 from orchestrator.state import Record, StateDir
 
@@ -69,7 +69,7 @@ class NodeSteps:
         self.record = self.record.model_copy(update={"host_keys": pinned})
 
     def configure(self, cluster: Cluster) -> None:
-        alertmanager_config.save(self.state_dir, stored(self.record.config))
+        alert_receivers.save(self.state_dir, stored(self.record.config))
         values = host_vars.for_ansible(self.state_dir, self.record, cluster)
         hosts = inventory(cluster, self.state_dir.key, self.state_dir.known_hosts, self.record.host_keys, values)
         mark = skip_unchanged_nodes.fingerprint(hosts)

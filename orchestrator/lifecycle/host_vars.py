@@ -6,7 +6,7 @@ from typing import Any
 from orchestrator import providers, terraform
 from orchestrator.cluster import Cluster
 from orchestrator.config import Monitoring, expanded, stored
-from orchestrator.monitoring import alertmanager_config
+from orchestrator.monitoring import alert_receivers
 from orchestrator.providers import trainer_image
 from orchestrator.providers.local import grafana
 from orchestrator.services import jupyter
@@ -69,7 +69,7 @@ def _monitoring(state_dir: StateDir, record: Record) -> dict[str, Any]:
         "monitoring": True,
         "monitoring_state": "present",
         "monitoring_secret": str(state_dir.monitoring),
-        "monitoring_alertmanager": str(alertmanager_config.saved(state_dir)),
+        "monitoring_alertmanager": str(alert_receivers.saved(state_dir)),
         **({"monitoring_interface": interface} if interface else {}),
         **_grafana(state_dir, record, monitoring),
         "monitoring_retention_time": monitoring.retention_time,

@@ -13,7 +13,7 @@ from orchestrator import gpu_compatibility, process, progress, providers, state,
 from orchestrator.config import Config, expanded
 from orchestrator.errors import CommandFailed, PreflightError, StateError, command, gather
 from orchestrator.gpu_compatibility import Pairing
-from orchestrator.monitoring import alertmanager_config
+from orchestrator.monitoring import alert_receivers
 from orchestrator.providers import Provider
 from orchestrator.ssh import key_pair
 from orchestrator.state import Record, StateDir
@@ -49,7 +49,7 @@ def preflight(config: Config) -> Pairing:
         lambda: terraform.check_version() if terraform.has_root(config.provider) else None,
         lambda: providers.get(config.provider).preflight(config, record),
         lambda: pairings.append(_pairing(config, record)),
-        lambda: alertmanager_config.configuration(config.monitoring.receivers) if config.monitoring.enabled else None,
+        lambda: alert_receivers.configuration(config.monitoring.receivers) if config.monitoring.enabled else None,
         lambda: process.require("ssh", "install OpenSSH's client: `sudo apt-get install openssh-client`"),
     )
     return pairings[0]

@@ -15,7 +15,7 @@ from orchestrator import cluster as clusters
 from orchestrator import packaged_files
 from orchestrator.ansible.inventory import targets
 from orchestrator.config import Receiver
-from orchestrator.monitoring import alertmanager_config
+from orchestrator.monitoring import alert_receivers
 from tests import builders
 from tests.contract.conftest import ProgramResult
 from tests.contract.test_ansible import Ansible, machines, written
@@ -119,7 +119,7 @@ def test_rules_use_only_metrics_that_exist() -> None:
 
 def test_inhibited_alerts_exist() -> None:
     alerts = {rule["alert"] for rule in rules("alerts")}
-    named = {name for cause, effects in alertmanager_config.FOLLOWS.items() for name in (cause, *effects.split("|"))}
+    named = {name for cause, effects in alert_receivers.FOLLOWS.items() for name in (cause, *effects.split("|"))}
     assert named <= alerts
 
 
@@ -217,7 +217,7 @@ RECEIVERS: list[Sequence[dict[str, Any]]] = [
 def test_amtool_accepts_alertmanagers_configuration(
     tool: Tool, tmp_path: Path, receivers: Sequence[dict[str, Any]]
 ) -> None:
-    configuration = alertmanager_config.configuration([Receiver(**receiver) for receiver in receivers])
+    configuration = alert_receivers.configuration([Receiver(**receiver) for receiver in receivers])
     (tmp_path / "alertmanager.yml").write_text(json.dumps(configuration, indent=2))
     result = tool("amtool", "check-config", "alertmanager.yml", below=tmp_path)
     assert result.code == 0, result.text

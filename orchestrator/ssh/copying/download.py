@@ -10,9 +10,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, ConfigError, space_hint
 from orchestrator.ssh.copying import local_files
 from orchestrator.ssh.copying.copy_progress import Copied, Progress, persist
-from orchestrator.ssh.copying.listing import on_node
-from orchestrator.ssh.copying.tree import Entry, Tree, require_stored
-from orchestrator.ssh.copying.unfinished_copies import (
+from orchestrator.ssh.copying.interrupted_copies import (
     SUM,
     directory_part_of,
     hashed,
@@ -21,6 +19,8 @@ from orchestrator.ssh.copying.unfinished_copies import (
     remote_digest,
     require_space,
 )
+from orchestrator.ssh.copying.listing import on_node
+from orchestrator.ssh.copying.tree import Entry, Tree, require_stored
 from orchestrator.ssh.session import Session
 from orchestrator.state import StateDir
 

@@ -13,10 +13,7 @@ from orchestrator.errors import CommandFailed, ConfigError, space_hint
 from orchestrator.ssh.copying import node_files
 from orchestrator.ssh.copying.copy_progress import Copied, Progress, persist
 from orchestrator.ssh.copying.file_times import SECOND, same_time
-from orchestrator.ssh.copying.listing import of_path
-from orchestrator.ssh.copying.node_files import ABSENT, PRIVATE, Status
-from orchestrator.ssh.copying.tree import Entry, Tree, require_stored
-from orchestrator.ssh.copying.unfinished_copies import (
+from orchestrator.ssh.copying.interrupted_copies import (
     PIECE,
     SUM,
     directory_part_of,
@@ -26,6 +23,9 @@ from orchestrator.ssh.copying.unfinished_copies import (
     remote_digest,
     require_space,
 )
+from orchestrator.ssh.copying.listing import of_path
+from orchestrator.ssh.copying.node_files import ABSENT, PRIVATE, Status
+from orchestrator.ssh.copying.tree import Entry, Tree, require_stored
 from orchestrator.ssh.session import ANSWER_SECONDS, Session
 from orchestrator.state import StateDir
 

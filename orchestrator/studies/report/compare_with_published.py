@@ -75,7 +75,7 @@ def without_samples(comparisons: Iterable[Comparison]) -> list[str]:
         if comparison.measured is None
     }
     why = "the number of training samples is unknown. `samples` in study.yaml names it"
-    return [f"Published seconds on {name} have no measured number beside them: {why}." for name in datasets]
+    return [f"Published seconds on {name} have no measured number to compare with: {why}." for name in datasets]
 
 
 def _dataset(number: Published, summary: Summary) -> str:

@@ -8,7 +8,7 @@ import pytest
 from orchestrator import config
 from orchestrator.config import Config, Receiver
 from orchestrator.errors import ConfigError
-from orchestrator.monitoring import alertmanager_config
+from orchestrator.monitoring import alert_receivers
 from orchestrator.providers import hosts
 from orchestrator.providers.hosts import login
 from orchestrator.recipes import validate_recipe
@@ -30,7 +30,7 @@ def test_tilde_is_the_home_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     [
         ("train.recipe", lambda: validate_recipe.user_recipe(UNKNOWN_HOME, [])),
         ("train.data", lambda: datasets.require("mnist", UNKNOWN_HOME, print)),
-        ("monitoring.receivers.0.password_file", lambda: alertmanager_config.configuration([MAIL])),
+        ("monitoring.receivers.0.password_file", lambda: alert_receivers.configuration([MAIL])),
         ("hosts.identity", lambda: hosts.preflight(HOSTS, None)),
         ("hosts.identity", lambda: login.of(HOSTS, HOSTS.hosts.addresses[0])),
     ],

@@ -61,7 +61,7 @@ def test_arguments_that_name_unsent_files_are_noted(
 
 @pytest.fixture
 def project(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the current directory, with data beside it."""
+    """Return the current directory, with data next to it."""
     (repository / "data").mkdir()
     (repository / "data" / "x.csv").touch()
     (repository / "scripts" / "train.py").touch()

@@ -169,7 +169,7 @@ def test_published_seconds_are_of_the_samples_of_their_own_data_set(tmp_path: Pa
     assert (unknown.measured, unknown.ratio) == (None, None)
     for name in ("html", "markdown", "latex"):
         text = formats.FORMATS[name](built)
-        assert "Published seconds on synthetic have no measured number beside them: the number of" in text
+        assert "Published seconds on synthetic have no measured number to compare with: the number of" in text
 
 
 def test_published_seconds_of_a_replaced_data_set_are_of_its_samples(tmp_path: Path) -> None:

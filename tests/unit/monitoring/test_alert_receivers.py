@@ -11,7 +11,7 @@ from orchestrator import state
 from orchestrator.config import Config, Receiver
 from orchestrator.errors import ConfigError
 from orchestrator.lifecycle import host_vars
-from orchestrator.monitoring import alertmanager_config
+from orchestrator.monitoring import alert_receivers
 from tests import builders
 
 MAIL = {"email": "someone@example.org", "smarthost": "mail.example.org:587"}
@@ -19,7 +19,7 @@ MAIL = {"email": "someone@example.org", "smarthost": "mail.example.org:587"}
 
 def receiver_of(*receivers: dict[str, Any]) -> dict[str, Any]:
     """Return the only receiver of Alertmanager's configuration."""
-    configuration = alertmanager_config.configuration([Receiver(**values) for values in receivers])
+    configuration = alert_receivers.configuration([Receiver(**values) for values in receivers])
     [receiver] = configuration["receivers"]
     return receiver  # type: ignore[no-any-return]
 
@@ -79,7 +79,7 @@ def test_ansible_variables_have_no_password_and_file_is_private(tmp_path: Path) 
     config = Config.model_validate({"name": "demo", "monitoring": {"receivers": [receiver], "retention_time": "8w"}})
     state_dir, cluster = builders.deployed("demo"), builders.cluster()
     record = state.Record(id="1a2b3c4d", config=config.model_dump(mode="json"), cluster=cluster)
-    alertmanager_config.save(state_dir, config)
+    alert_receivers.save(state_dir, config)
     variables = host_vars.for_ansible(state_dir, record, cluster)
     assert "s3cret" not in json.dumps(variables) + record.model_dump_json()
     path = Path(variables["monitoring_alertmanager"])
