@@ -68,7 +68,9 @@ def connect(
 
 def ray_token(state_dir: StateDir, cluster: Cluster) -> str:
     """Return the token that Ray's dashboard asks for; "" if no run of Ray is active. Raises CommandFailed."""
-    return _read_on_head(state_dir, cluster, "Ray's token", f"{run_record.directory('*')}/{RAY_TOKEN}")
+    # If there are several, an older run was killed with its head.
+    newest = f'"$(ls -t {run_record.directory("*")}/{RAY_TOKEN} 2>/dev/null | head -n 1)"'
+    return _read_on_head(state_dir, cluster, "Ray's token", newest)
 
 
 def _read_on_head(state_dir: StateDir, cluster: Cluster, what: str, path: str) -> str:

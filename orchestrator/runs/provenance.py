@@ -146,11 +146,12 @@ def settings(config: Mapping[str, Any]) -> dict[str, JsonValue]:
 def commit(directory: Path) -> Commit | None:
     """Return the state of ``directory`` in git; None if it is in no checkout, or git is missing.
 
-    None also if settings of the checkout, which may be another person's, name programs that git would start.
+    If settings of the checkout, which may be another person's, name programs that git would start to compare files, the
+    files count as changed.
     """
     with suppress(OrchestratorError):
         if _has_programs(directory):
-            return None
+            return Commit(commit=_git(directory, "rev-parse", "--verify", "HEAD").strip(), changed=True)
         status = ["status", "--porcelain=v2", "--branch", "--ignore-submodules=dirty", "--", "."]
         lines = _git(directory, *status).splitlines()
         ids = [line.split()[-1] for line in lines if line.startswith("# branch.oid ")]

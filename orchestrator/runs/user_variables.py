@@ -12,7 +12,7 @@ from pathlib import Path
 
 from orchestrator.errors import ConfigError
 from orchestrator.launch_layout import RAY_TOKEN
-from orchestrator.runs.run_record import ENVIRONMENT, UNIT, Run
+from orchestrator.runs.run_record import ENVIRONMENT, Run
 from orchestrator.schema.bounded_files import Unreadable, read_text, shown
 from orchestrator.ssh import Session
 
@@ -22,7 +22,7 @@ ALL_BYTES = 1 << 20  # Linux allows 2 MiB of a program's arguments and environme
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 QUOTED = re.compile(r"""(?:'([^']*)'|"((?:[^"\\]|\\.)*)")\s*(?:#.*)?""")
 ESCAPED = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "$": "$"}
-RESERVED_PREFIXES = ("ORCHESTRATOR_", "OMPI_", "PMIX_", "_HOROVOD_")
+RESERVED_PREFIXES = ("ORCHESTRATOR_", "OMPI_", "PMIX_", "_HOROVOD_", "RAY_AUTH_")
 RESERVED = {
     *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK"),
     *("MASTER_ADDR", "MASTER_PORT", "TF_CONFIG"),
@@ -32,10 +32,11 @@ RESERVED = {
     *("HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT"),
 }
 REMOVE = f"""
-for run; do
-    case $(sudo systemctl is-active "$0${{run##*/}}") in
-        inactive | failed | unknown) rm -f "$run"/{ENVIRONMENT} "$run"/{RAY_TOKEN} ;;
+while test "$#" -gt 0; do
+    case $(sudo systemctl is-active "$1") in
+        inactive | failed | unknown) rm -f "$2"/{ENVIRONMENT} "$2"/{RAY_TOKEN} ;;
     esac
+    shift 2
 done
 """
 
@@ -144,4 +145,5 @@ def send(head: Session, run: Run, values: Mapping[str, str]) -> None:
 def remove(head: Session, runs: Sequence[Run]) -> None:
     """Remove the variables of those ``runs`` that have ended: a supervisor whose head died could not."""
     if runs:
-        head.run(["sh", "-c", REMOVE, UNIT, *(run.directory for run in runs)])
+        units = (word for run in runs for word in (run.unit, run.directory))
+        head.run(["sh", "-c", REMOVE, "sh", *units])

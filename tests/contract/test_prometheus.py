@@ -166,7 +166,7 @@ def test_only_local_nodes_are_targets_when_prometheus_starts() -> None:
     """The file of machines exists, since Prometheus may read a new one before it has its mode, and not again."""
     tasks = yaml.safe_load((ROLES / "prometheus/tasks/present.yml").read_text())
     local, empty = (task for task in tasks if "targets" in task["name"])
-    assert local["ansible.builtin.import_tasks"] == "targets.yml"
+    assert local["ansible.builtin.import_tasks"] == "write_node_addresses.yml"
     assert local["when"] == "'containers' not in group_names"
     written = empty["ansible.builtin.copy"]
     assert (written["content"], written["force"], written["mode"]) == ("[]\n", False, "0644")

@@ -2,6 +2,7 @@
 
 from orchestrator import grace_periods
 from orchestrator.cluster import PYTHON, Cluster
+from orchestrator.launch_layout import RAY_TOKEN
 from orchestrator.runs import fetch_limits, run_record
 from orchestrator.runs.run_record import Run
 from orchestrator.ssh import Session
@@ -24,7 +25,8 @@ def unit_command(cluster: Cluster, run: Run) -> list[str]:
         "KillMode": "mixed",
         "TimeoutStopSec": str(grace_periods.UNIT),
         "OOMPolicy": "continue",
-        "ExecStopPost": f"-rm -f {run.directory}/{run_record.ENVIRONMENT}",  # also if the supervisor is killed
+        # also if the supervisor is killed
+        "ExecStopPost": f"-rm -f {run.directory}/{run_record.ENVIRONMENT} {run.directory}/{RAY_TOKEN}",
     }
     return [
         *("sudo", "systemd-run", "--quiet", "--collect", "--unit", run.unit, "--uid", cluster.ssh_user),

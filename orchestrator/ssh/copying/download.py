@@ -14,6 +14,7 @@ from orchestrator.ssh.copying.interrupted_copies import (
     SUM,
     directory_part_of,
     hashed,
+    kept,
     part_of,
     patience,
     remote_digest,
@@ -62,7 +63,7 @@ def download(state_dir: StateDir, cluster: Cluster, node: str, source: str, targ
         try:
             _Download(session, source, Path(progress.root), progress).copy(trees[0])
             if progress.is_renamed_at_end:
-                Path(progress.root).rename(path)
+                _rename(Path(progress.root), path)
         except OSError as error:
             problem = f"{error.filename or path}: {error.strerror}"
             raise ConfigError([problem], space_hint(problem)) from error
@@ -83,6 +84,15 @@ def _unfinished(target: Path, source: str) -> Path:
     return local_files.below(target.parent, Path(directory_part_of(str(target), source)).name)
 
 
+def _rename(part: Path, target: Path) -> None:
+    """Give the complete copy of a directory its name. Raises ConfigError if the name is taken meanwhile."""
+    try:
+        part.rename(target)
+    except OSError as error:
+        problem = f"{target}: cannot be made of {part}: {error.strerror}"
+        raise ConfigError([problem], f"the copy is complete in {part}: rename it") from error
+
+
 class _Download:
     """Copy of the files that are not in place yet, over one connection."""
 
@@ -91,6 +101,8 @@ class _Download:
 
     def copy(self, tree: Tree) -> None:
         """Copy the files of ``tree`` that are not in place yet. Raises OSError for a local file."""
+        if self.progress.is_renamed_at_end:  # what the source no longer has, from an earlier command
+            local_files.remove_others(self.root, kept(tree, str(self.root)))
         files = {name: entry for name, entry in tree.files.items() if name not in self.progress.done}
         targets = {name: self._target(name) for name in files}
         changed = {name: entry for name, entry in files.items() if not local_files.is_same(targets[name], entry)}

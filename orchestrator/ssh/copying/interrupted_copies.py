@@ -5,7 +5,7 @@ import os
 import posixpath
 
 from orchestrator.errors import ConfigError
-from orchestrator.ssh.copying.tree import Entry
+from orchestrator.ssh.copying.tree import Entry, Tree
 from orchestrator.ssh.session import ANSWER_SECONDS, Session
 from orchestrator.ssh.unpack_tar import Readable
 
@@ -32,6 +32,13 @@ def _part(target: str, source: str) -> str:
     identity = hashlib.sha256(os.fsencode(f"{source} {name}")).hexdigest()[:12]
     short = os.fsencode(name)[:LONGEST_NAME].decode(errors="ignore")
     return posixpath.join(directory, f".{short}.{identity}.part")
+
+
+def kept(tree: Tree, root: str) -> dict[str, str]:
+    """Return what belongs to an unfinished copy of ``tree`` in ``root``: kind ("d" or "f") by relative name."""
+    parts = (part_of(posixpath.join(root, name), entry) for name, entry in tree.files.items())
+    files = [*tree.files, *(posixpath.relpath(part, root) for part in parts)]
+    return {**dict.fromkeys(tree.directories, "d"), **dict.fromkeys(files, "f")}
 
 
 def hashed(file: Readable, size: int) -> "hashlib._Hash":

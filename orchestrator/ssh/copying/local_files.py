@@ -3,7 +3,7 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from orchestrator.errors import ConfigError
@@ -64,6 +64,21 @@ def removed_if_empty(part: Path, root: Path) -> Iterator[None]:
             for path in made:
                 path.rmdir()
         raise
+
+
+def remove_others(root: Path, kept: Mapping[str, str]) -> None:
+    """Remove what is below the directory ``root`` but is not ``kept``: kind ("d" or "f") by relative name."""
+    for directory, names, files in os.walk(root):
+        for name in [*names, *files]:
+            path = Path(directory, name)
+            kind = "l" if path.is_symlink() else "d" if path.is_dir() else "f"
+            if kept.get(str(path.relative_to(root))) == kind:
+                continue
+            if kind == "d":
+                shutil.rmtree(path)
+                names.remove(name)
+            else:
+                path.unlink()
 
 
 def remove_stale(target: Path, part: Path) -> None:

@@ -1,6 +1,7 @@
 """Files and directories of a node, many by one command."""
 
 import os
+import posixpath
 import shlex
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,6 +14,7 @@ from orchestrator.ssh.session import Session
 COMMAND_BYTES = 60_000  # Linux: a command has 128 KiB at most
 # In the language of the node, the decimal point may be a comma.
 STATUS = r'LC_ALL=C stat --dereference --printf "%f\0%s\0%.9Y\0%n\0" -- "$@" 2>&-; :'
+LIST = r'test ! -d "$0" || find "$0" -mindepth 1 -printf "%y%P\0"'
 PRIVATE = "umask 077\n"  # as long as the mode of the source is not set
 FREE = 'p=$0; while ! test -d "$p"; do p=$(dirname -- "$p"); done; df --output=avail --block-size=1 -- "$p"'
 
@@ -58,6 +60,15 @@ def make_directories(session: Session, paths: Iterable[str], private: bool = Fal
         answer = session.run(["sh", "-c", script, "sh", *words])
         if answer.exit_code:
             raise ConfigError([f"{session.node}: {answer.errors.strip()}"])
+
+
+def remove_others(session: Session, root: str, kept: Mapping[str, str]) -> None:
+    """Remove what is below the directory ``root`` but is not ``kept``: kind ("d" or "f") by relative name."""
+    listing = b"".join(session.read("look for other files", ["sh", "-c", LIST, root], 1 << 26))
+    found = [(line[:1], line[1:]) for line in os.fsdecode(listing).split("\0") if line]
+    others = [posixpath.join(root, name) for kind, name in found if kept.get(name) != kind]
+    for words in _chunks(others):
+        session.must("remove other files", ["rm", "-rf", "--", *words])
 
 
 def set_modes(session: Session, modes: Mapping[str, int], before: Mapping[str, Status]) -> None:

@@ -18,6 +18,7 @@ from orchestrator.ssh.copying.interrupted_copies import (
     SUM,
     directory_part_of,
     hashed,
+    kept,
     part_of,
     patience,
     remote_digest,
@@ -110,6 +111,8 @@ class _Upload:
 
     def copy(self) -> None:
         """Copy the files that are not in place yet."""
+        if self.progress.is_renamed_at_end:  # what the source no longer has, from an earlier command
+            node_files.remove_others(self.session, self.progress.root, kept(self.tree, self.progress.root))
         files = {name: entry for name, entry in self.tree.files.items() if name not in self.progress.done}
         parts = {name: part_of(self.targets[name], entry) for name, entry in files.items()}
         paths = [path for name in files for path in (self.targets[name], parts[name])]

@@ -46,11 +46,14 @@ def test_programs_that_the_checkout_names_are_not_started(checkout: Path, includ
         file.write(program)
     (checkout / ".gitattributes").write_text("* filter=x\n")
     (checkout / "train.py").write_text("print(2)\n")
-    assert provenance.commit(checkout) is None
+    head = git(checkout, "rev-parse", "HEAD").strip()
+    assert provenance.commit(checkout) == provenance.Commit(commit=head, changed=True)
     assert not (checkout / "started").exists()
 
 
 def test_filters_of_git_lfs_are_allowed(checkout: Path) -> None:
     git(checkout, "config", "filter.lfs.clean", "git-lfs clean -- %f")
     git(checkout, "config", "filter.lfs.process", "git-lfs filter-process")
-    assert provenance.commit(checkout) is not None
+    found = provenance.commit(checkout)
+    assert found is not None
+    assert not found.changed

@@ -102,7 +102,8 @@ def test_default_cycle_time_is_used_until_ranks_measured_it(
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
 def test_unit_outlives_the_connection_and_supervises_launcher(controller: str) -> None:
     run = builders.run(controller=controller)
-    log = "append:/shared/runs/resnet20-mnist-1/log"
+    directory = "/shared/runs/resnet20-mnist-1"
+    log = f"append:{directory}/log"
     assert systemd_units.unit_command(builders.cluster(), run) == [
         *("sudo", "systemd-run", "--quiet", "--collect", "--unit", "orchestrator-resnet20-mnist-1"),
         *("--uid", "orchestrator"),
@@ -112,7 +113,7 @@ def test_unit_outlives_the_connection_and_supervises_launcher(controller: str) -
         *("--property", "KillMode=mixed"),
         *("--property", "TimeoutStopSec=150"),
         *("--property", "OOMPolicy=continue"),
-        *("--property", "ExecStopPost=-rm -f /shared/runs/resnet20-mnist-1/environment.json"),
+        *("--property", f"ExecStopPost=-rm -f {directory}/environment.json {directory}/ray_token"),
         *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", f"{name}={value}")),
         *("--", "/opt/orchestrator/bin/python", "-m", "orchestrator.trainer.supervision.supervise"),
         "/shared/runs/resnet20-mnist-1",

@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator import state
 from orchestrator.errors import ConfigError
+from orchestrator.launch_layout import RAY_TOKEN
 from orchestrator.runs import collected_files, run_record, user_variables
 from orchestrator.trainer.supervision import user_variables as of_ranks
 from tests import builders
@@ -153,18 +154,21 @@ def test_without_variables_no_file_is_written(run_on_head: Path) -> None:
     assert of_ranks.read(run_on_head) == {}
 
 
-@pytest.mark.parametrize(("unit_state", "remaining"), [("inactive", ["log"]), ("active", ["environment.json", "log"])])
+@pytest.mark.parametrize("queue", [None, "queue-1"])
+@pytest.mark.parametrize(
+    ("unit_state", "remaining"), [("inactive", ["log"]), ("active", ["environment.json", "log", "ray_token"])]
+)
 def test_fetching_an_ended_run_removes_variables_unread(
-    run_on_head: Path, monkeypatch: pytest.MonkeyPatch, unit_state: str, remaining: list[str]
+    run_on_head: Path, monkeypatch: pytest.MonkeyPatch, unit_state: str, remaining: list[str], queue: str | None
 ) -> None:
     (run_on_head.parent / "sudo").write_text(
-        f'#!/bin/sh\ntest "$*" = "systemctl is-active orchestrator-a" && echo {unit_state}\n'
+        f'#!/bin/sh\ntest "$*" = "systemctl is-active orchestrator-{queue or "a"}" && echo {unit_state}\n'
     )
     (run_on_head.parent / "sudo").chmod(0o755)
     monkeypatch.setenv("PATH", f"{run_on_head.parent}:{os.environ['PATH']}")
-    for name in (run_record.ENVIRONMENT, "log"):
+    for name in (run_record.ENVIRONMENT, RAY_TOKEN, "log"):
         (run_on_head / name).write_text('{"TOKEN": "secret"}')
     with ssh_stand_in.session() as head:
-        here = collected_files.collect(state.for_cluster("demo"), head, builders.run(id="a")).directory
+        here = collected_files.collect(state.for_cluster("demo"), head, builders.run(id="a", queue=queue)).directory
     assert sorted(path.name for path in run_on_head.iterdir()) == remaining
     assert not (here / run_record.ENVIRONMENT).exists()

@@ -180,6 +180,22 @@ def test_interrupted_copy_to_a_new_directory_is_continued(both: tuple[Copier, Pa
     assert contents(target / "copy") == {name: (0o640, name.encode()) for name in "abc"}
 
 
+def test_continued_copy_has_only_what_the_source_has(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    interrupted_copy(copier, source / "tree", target / "copy")
+    [part] = target.iterdir()
+    for name in ("b", "gone"):  # as if they were copied, too
+        write(part / name / "old" if name == "gone" else part / name, b"old")
+    (source / "tree" / "a").unlink()
+    write(source / "tree" / "a" / "inner", b"x")  # a file became a directory
+    through(copier, *paths(copier, source / "tree", target / "copy"))
+    assert {name: content for name, (_, content) in contents(target / "copy").items()} == {
+        "a/inner": b"x",
+        "b": b"b",
+        "c": b"c",
+    }
+
+
 def test_directory_takes_no_unfinished_copy_of_another_source(both: tuple[Copier, Path, Path]) -> None:
     copier, source, target = both
     interrupted_copy(copier, source / "tree", target / "copy")
