@@ -36,6 +36,7 @@ mkdir -p build/bench "$(dirname "$output")"
 work=$(mktemp -d "$PWD/build/gpu.XXXXXX")
 sampler=
 finished=
+has_example=
 trap 'test -z "$sampler" || kill "$sampler"; test ! -e "$work/results.tsv" || report || true; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
@@ -133,7 +134,10 @@ horovods() {
 }
 fetch() {
   test -e "build/bench/$example" || test -z "${HOROVOD_SOURCE-}" || cp "$HOROVOD_SOURCE/examples/tensorflow2/$example" build/bench || return
-  test -e "build/bench/$example" || curl --fail --silent --show-error --location --output "build/bench/$example" "$example_at" || return
+  if ! test -e "build/bench/$example"; then
+    curl --fail --silent --show-error --location --output "build/bench/$example.partial" "$example_at" || return
+    mv "build/bench/$example.partial" "build/bench/$example"
+  fi
   echo "$example_sha256  build/bench/$example" | sha256sum --check --quiet
 }
 
@@ -152,8 +156,12 @@ report() {
 
 # --- all rows ---------------------------------------------------------------------------------------------------------
 about=$(machine)
+if fetch 2> "$work/fetch"; then has_example=yes; else
+  { printf "\n    Horovod's example, the reference of all rows: %s\n" "$example_at" && sed 's/^/    /' "$work/fetch"; } |
+    tee -a "$work/failures" >&2
+fi
 for batch in "${batches[@]}"; do
-  if fetch; then row "Horovod's example" float32 "$batch" no horovods "$batch"; fi
+  if test -n "$has_example"; then row "Horovod's example" float32 "$batch" no horovods "$batch"; fi
   for precision in "${precisions[@]}"; do
     for xla in no yes; do row ours "$precision" "$batch" "$xla" ours "$precision" "$batch" "$xla"; done
   done

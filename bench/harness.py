@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -143,12 +144,22 @@ def machine() -> str:
 
 @contextmanager
 def bench(cluster: str = "bench") -> Iterator[Bench]:
-    with tempfile.TemporaryDirectory() as state:
-        current = Bench(Path(state), cluster)
+    """Yield the command with a state of its own, whose cluster is removed at the end.
+
+    If that fails, the state stays: it is needed to remove the cluster.
+    """
+    if Path("cluster.yaml").exists():
+        sys.exit(f"{Path.cwd()}/cluster.yaml: a bench would deploy its cluster: start the bench in another directory")
+    current = Bench(Path(tempfile.mkdtemp(prefix="orchestrator-bench-")), cluster)
+    try:
+        yield current
+    finally:
         try:
-            yield current
-        finally:
             current.run("teardown", "--discard-runs")
+        except SystemExit as error:
+            print(f"the cluster {cluster} stays, with its state in {current.state}: {error}", file=sys.stderr)
+            raise
+        shutil.rmtree(current.state)
 
 
 def write(name: str, rows: Sequence[Row], rounds: int, where: str = "") -> None:

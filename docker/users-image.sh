@@ -25,6 +25,13 @@ done
 site=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 mkdir -p "/added$site" /added/opt/orchestrator/bin
 printf '/opt/orchestrator/src\n/opt/orchestrator/packages\n' > "/added$site/orchestrator.pth"
+"$python" -c '
+try:
+    import pydantic
+except ImportError:
+    raise SystemExit(0)
+raise SystemExit(pydantic.VERSION.startswith("1."))
+' || refuse "its pydantic is older than version 2, which the worker side needs"
 if ! "$python" -c 'import prometheus_client, psutil, pydantic, pynvml' 2> /dev/null; then
   PIP_CERT=/tmp/ca-bundle.crt "$python" -m pip install --require-hashes --target /added/opt/orchestrator/packages \
     --no-cache-dir --no-deps --only-binary :all: --requirement /tmp/requirements-worker.txt ||

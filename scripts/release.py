@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -69,10 +70,21 @@ def restored_on_failure(*paths: Path) -> Iterator[None]:
 
 
 def build(root: Path) -> list[Path]:
-    """Build the wheel and the sdist into an empty ``dist/``."""
+    """Build the wheel and the sdist into an empty ``dist/``; exit if the sdist has files that git does not have."""
     shutil.rmtree(root / "dist", ignore_errors=True)
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel"], cwd=root, check=True)
-    return sorted((root / "dist").iterdir())
+    packages = sorted((root / "dist").iterdir())
+    if unknown := unknown_files(root, next(path for path in packages if path.name.endswith(".tar.gz"))):
+        sys.exit(f"release: the sdist has files that are not in git: {', '.join(unknown[:5])}: remove or ignore them")
+    return packages
+
+
+def unknown_files(root: Path, sdist: Path) -> list[str]:
+    """Return the files of an sdist that the checkout ``root`` does not have in git."""
+    known = {"PKG-INFO", *git(root, "ls-files").splitlines()}
+    with tarfile.open(sdist) as archive:
+        names = [member.name.partition("/")[2] for member in archive if member.isfile()]
+    return sorted(set(names) - known)
 
 
 def check(package: Path, version: str) -> None:

@@ -55,6 +55,8 @@ class Outcome:
 def main() -> None:
     """Run the selected examples, and write the table of all results; fail if an example does not work."""
     args = _arguments()
+    if Path("cluster.yaml").exists():
+        sys.exit(f"{Path.cwd()}/cluster.yaml: its cluster would be deployed: start this in another directory")
     source = horovod_source("horovod-examples") / "examples"
     selected = [Example(**entry) for entry in LIST["run"] if args.only in entry["script"]]
     OUTPUT.mkdir(parents=True, exist_ok=True)

@@ -47,3 +47,10 @@ def test_gpu_rates_are_compared_with_references_of_the_same_batch(
     train_gpu.table(str(tmp_path / "results.tsv"))
     output = capsys.readouterr().out.splitlines()
     assert [line.split("|")[-2].strip() for line in itertools.islice(output, 2, None)] == ["1.00", "2.50", ""]
+
+
+def test_bench_does_not_deploy_the_users_own_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cluster.yaml").write_text("provider: openstack\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match=r"cluster\.yaml: a bench would deploy its cluster"), harness.bench():
+        pass

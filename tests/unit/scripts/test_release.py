@@ -1,6 +1,7 @@
 """A release is refused before anything changes, and a failed one leaves nothing."""
 
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,15 @@ def test_existing_tag_is_refused(checkout: Path) -> None:
     subprocess.run(["git", "tag", "v0.2.0"], cwd=checkout, check=True)
     with pytest.raises(SystemExit, match=r"v0\.2\.0 exists"):
         release.refuse(checkout, "0.2.0")
+
+
+def test_sdist_with_files_that_git_does_not_have_is_refused(checkout: Path, tmp_path: Path) -> None:
+    sdist = tmp_path / "x-0.2.0.tar.gz"
+    with tarfile.open(sdist, "w:gz") as archive:
+        for name in ("PKG-INFO", "CHANGELOG.md", ".hypothesis/examples/1"):
+            (tmp_path / "member").write_text("x")
+            archive.add(tmp_path / "member", f"x-0.2.0/{name}")
+    assert release.unknown_files(checkout, sdist) == [".hypothesis/examples/1"]
 
 
 def test_failed_build_leaves_the_checkout_unchanged(checkout: Path) -> None:

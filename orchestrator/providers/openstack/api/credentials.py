@@ -99,7 +99,9 @@ def _file() -> tuple[Path | None, Mapping[str, Any]]:
     try:
         for path in (os.environ.get("OS_CLIENT_CONFIG_FILE"), *loader.CONFIG_FILES, *loader.SECURE_FILES):
             _require_entries(Path(path or ""))
-        os_config = OpenStackConfig(load_envvars=True)
+        # Copies: openstacksdk 4.13, the last for Python 3.10, adds the file of the environment to its own lists.
+        files, secure_files = list(loader.CONFIG_FILES), list(loader.SECURE_FILES)
+        os_config = OpenStackConfig(config_files=files, secure_files=secure_files, load_envvars=True)
     except Unreadable as error:
         raise PreflightError(str(error), f"correct it, or {DOWNLOAD_HINT}") from error
     except Exception as error:  # as above
