@@ -61,6 +61,14 @@ def imported_names(source: Source) -> set[str]:
     return set() if script is None else set(_names(script, source.files, set()))
 
 
+def mentions(source: Source, word: str) -> bool:
+    """Tell whether the command, or a program or a configuration that is sent, contains ``word``."""
+    if any(word in argument for argument in source.command):
+        return True
+    texts = (path for name, path in source.files.items() if name.endswith((".py", ".yaml", ".yml", ".json")))
+    return any(word.encode() in _content(path) for path in texts)
+
+
 def python_file(source: Source) -> str | None:
     """Return the name of the Python file that the command executes, among the files that are sent.
 
@@ -146,6 +154,14 @@ def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> list[str]:
 def _parsed(path: Path) -> ast.AST:
     """Parse a file; one that is too large or is not Python imports nothing."""
     try:
-        return ast.parse(path.read_bytes() if path.stat().st_size <= LARGEST else b"")
-    except (OSError, SyntaxError, ValueError, RecursionError):
+        return ast.parse(_content(path))
+    except (SyntaxError, ValueError, RecursionError):
         return ast.Module(body=[], type_ignores=[])
+
+
+def _content(path: Path) -> bytes:
+    """Return the content of a file; nothing if it is too large or cannot be read."""
+    try:
+        return path.read_bytes() if path.stat().st_size <= LARGEST else b""
+    except OSError:
+        return b""
