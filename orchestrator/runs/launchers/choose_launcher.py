@@ -41,8 +41,8 @@ def _note_on_single_training(launcher: str, needed: Needed, source: Source) -> s
     """Return a note if each rank would train the whole network on its own; "" if not."""
     if needed.module in LIGHTNING and not find_script_imports.mentions(source, "num_nodes"):
         return (
-            "Lightning does not learn the number of nodes from its launcher: without Trainer(num_nodes=...) every node, or"
-            " every rank, trains on its own (docs/guide/scripts.md, PyTorch Lightning)"
+            "Lightning does not learn the number of nodes from its launcher: without Trainer(num_nodes=...) every node,"
+            " or every rank, trains on its own (docs/guide/scripts.md, PyTorch Lightning)"
         )
     frameworks = {name.partition(".")[0] for name in find_script_imports.imported_names(source)} & TRAINING
     if launcher == "plain" and frameworks:
