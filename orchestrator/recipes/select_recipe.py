@@ -8,6 +8,7 @@ from orchestrator.recipes import validate_recipe
 from orchestrator.recipes.builtin_recipes import card, datasets, models
 
 ANY_SHAPE = ("synthetic", "imagenet")  # image size and classes of all other data sets are fixed
+ADAM = {"momentum": 0.9, "rho": 0.999, "epsilon": 1e-7}  # beta 1 and beta 2 of Kingma and Ba 2015; epsilon of Keras
 
 
 def require(train: Train) -> tuple[str, str]:
@@ -78,7 +79,8 @@ def _too_small(train: Train, model: str, dataset: str) -> list[str]:
 def _merged(train: Train, model: str, dataset: str) -> dict[str, Any]:
     """Merge the model's recipe for all data sets, its recipe for this one, then the user's recipe likewise.
 
-    If the user's recipe sets a batch size and no learning rate, the model's rate is scaled as for a flag.
+    If the user's recipe sets a batch size and no learning rate, the model's rate is scaled as for a flag. If it sets
+    another optimizer, the constants of the model's own do not apply.
     """
     shape = {key: datasets()[dataset][key] for key in ("classes", "image_size", "channels")}
     merged = {**shape, **card(model)["common"], **card(model).get(dataset, {})}
@@ -86,5 +88,7 @@ def _merged(train: Train, model: str, dataset: str) -> dict[str, Any]:
         sections = validate_recipe.user_recipe(train.recipe, list(datasets()))
         own = {**sections.get("common", {}), **sections.get(dataset, {})}
         merged["learning_rate"] *= own.get("batch_size", merged["batch_size"]) / merged["batch_size"]
+        if own.get("optimizer") == "adam" != merged.get("optimizer"):
+            merged |= ADAM
         merged |= own
     return merged

@@ -68,7 +68,7 @@ def collect(
     before = is_collected(state_dir, run)
     # Looked for first: a run that ends meanwhile is fetched as one that is active, without its last checkpoint.
     ended = not active and head.run(["test", "-e", f"{run.directory}/{STATUS}"]).exit_code == 0
-    points = _newest_and_best(head, run) if checkpoints and not active else Checkpoints()
+    points = _needed_later(head, run) if checkpoints and not active else Checkpoints()
     excess = fetch_limits.excess(head, run, OUTPUT)
     trees = [*([] if excess else [OUTPUT]), *(f"checkpoints/{point.name}/" for point in points.entries)]
     sizes = fetch_limits.sizes(head, run, [*FILES, *([STATUS] if ended else [])], trees)
@@ -152,12 +152,15 @@ def _packing(run: Run, cluster: str) -> str:
     return f"on the head ({command('ssh', cluster)}) {pack} makes one file of them, then {copy} copies it"
 
 
-def _newest_and_best(head: Session, run: Run) -> Checkpoints:
-    """Return the index of the newest and the best checkpoint on the cluster."""
+def _needed_later(head: Session, run: Run) -> Checkpoints:
+    """Return the index of the checkpoints that are fetched: the newest, the newest of a whole epoch, and the best.
+
+    Another number of ranks can only continue from the end of an epoch.
+    """
     index = checkpoints_on_cluster(head, run) or Checkpoints()
-    return index.model_copy(
-        update={"entries": [p for p in index.entries if p in index.entries[-1:] or p.name == index.best]}
-    )
+    whole = [point for point in index.entries if point.whole]
+    names = {index.best, *(point.name for point in (*index.entries[-1:], *whole[-1:]))}
+    return index.model_copy(update={"entries": [point for point in index.entries if point.name in names]})
 
 
 def checkpoints_on_cluster(head: Session, run: Run) -> Checkpoints | None:

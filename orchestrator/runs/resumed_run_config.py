@@ -144,6 +144,7 @@ def resumed_config(
         changed = {"steps": None}
     elif "steps" in limits:
         changed = {"epochs": max(settings.epochs, _epochs(index, np, limits["steps"]))}
+        _require_known_epochs(settings, index, point, old, limits["steps"])
     if {"epochs", "steps"} & limits.keys() and _reached(settings.until, index):
         changed["until"] = None
     again = settings.model_copy(update={**changed, **limits})
@@ -165,6 +166,15 @@ def _epochs(index: Checkpoints, np: int, steps: int) -> int:
     return min((math.ceil(steps * checkpoint.epoch / _steps(checkpoint, np)) for checkpoint in whole), default=0)
 
 
+def _require_known_epochs(
+    settings: TrainConfig, index: Checkpoints, point: CheckpointEntry, old: Run, steps: int
+) -> None:
+    """Raise ConfigError if the epochs may end before ``steps``, because the run has made none that tells its length."""
+    if not any(entry.whole for entry in index.entries) and point.step * settings.epochs < steps:
+        problem = f"run {old.id} has not made a whole epoch: how many epochs these steps need is not known"
+        raise ConfigError([f"train.steps: {steps}: {problem}"], "add --epochs, with as many epochs as the steps need")
+
+
 def _require_more(settings: TrainConfig, point: CheckpointEntry, old: Run, np: int) -> None:
     """Raise ConfigError if nothing is left to train."""
     steps = _steps(point, np)
@@ -173,8 +183,9 @@ def _require_more(settings: TrainConfig, point: CheckpointEntry, old: Run, np: i
     if settings.steps is not None and steps >= settings.steps:
         of = f" of {np} ranks" if np != point.world else ""
         raise ConfigError([f"train.steps: {settings.steps}: run {old.id} has made {steps}{of}"], MORE)
-    if point.whole and point.top1 is not None and point.epoch >= settings.epochs:
-        raise ConfigError([f"train.epochs: {settings.epochs}: run {old.id} has made {point.epoch}"], MORE)
+    made = point.epoch if point.whole else point.epoch - 1
+    if made >= settings.epochs:
+        raise ConfigError([f"train.epochs: {settings.epochs}: run {old.id} has made {made}"], MORE)
 
 
 def _steps(point: CheckpointEntry, np: int) -> int:

@@ -48,7 +48,8 @@ SMALL_IMAGE = 64  # pixels; some networks downsample smaller images less, and th
 class TrainConfig(File):
     """All settings of a training run, resolved from recipe, cluster.yaml and flags.
 
-    ``augment`` moves small images by up to ``shift`` pixels and mirrors half of them if ``flip`` is true.
+    ``augment`` moves small images by up to ``shift`` pixels, crops those of ``imagenet`` at random, and mirrors half of
+    either if ``flip`` is true.
     ``momentum`` and ``rho`` are Adam's beta 1 and beta 2; RMSProp uses ``rho`` and ``epsilon`` too. If the norm of the
     gradients of all weights together is larger than ``clip_norm``, they are scaled to it. ``milestones`` belong to the
     schedule "step", ``decay`` and ``decay_epochs`` to "exponential", ``power`` to "polynomial".

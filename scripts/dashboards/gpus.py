@@ -58,7 +58,9 @@ def _number(condition: str) -> str:
 
 
 def _verdict() -> Sequence[Panel]:
-    throttled = _number(f"{of_gpu('THERMAL_VIOLATION', 'rate')} > 0")
+    # Bits 5 and 6 of the reasons, as the alert GpuThrottled: some GPUs report only one of the two.
+    reasons = f"floor({of_gpu('CLOCKS_EVENT_REASONS')} / 32) % 4 > 0"
+    throttled = _number(f"{reasons} or {of_gpu('THERMAL_VIOLATION', 'rate')} > 0")
     count = {"GPUs": f"count({BUSY}) or vector(0)"}
     panels = [
         tile("GPUs", "GPUs that answer.", count, v.COUNT, NONE, v.NO_GPUS, worded=True),

@@ -8,6 +8,7 @@ locals {
     "--cgroupns host --cgroup-parent ${var.local.cgroup_parent}",
     join(" ", formatlist("--volume %s", var.local.cgroup_volumes)),
   ])
+  workers = join(" ", [for name in keys(local.addresses) : name if name != "${var.name}-head"])
 }
 
 resource "terraform_data" "node" {
@@ -46,7 +47,8 @@ resource "terraform_data" "node" {
 
 # Limits are separate from the nodes because they change with the number of nodes, and that requires no new container.
 # One command sets them for all nodes, because Docker's client takes as long to start as to set all limits.
-# The head gets more memory for Prometheus, which monitors all nodes.
+# The head gets more memory for Prometheus, which monitors all nodes, and never less in between: a notebook would be
+# killed.
 resource "terraform_data" "limits" {
   triggers_replace = [
     { for name, node in terraform_data.node : name => node.id },
@@ -56,8 +58,8 @@ resource "terraform_data" "limits" {
   provisioner "local-exec" {
     command = <<-EOT
       docker update --cpus ${var.local.quota} --cpu-shares ${max(2, floor(1024 * var.local.cpus))} \
-        --memory ${var.local.memory}m --memory-swap ${var.local.memory}m ${join(" ", keys(terraform_data.node))}
-      docker update --memory ${var.local.head_memory}m --memory-swap ${var.local.head_memory}m ${var.name}-head
+        --memory ${var.local.head_memory}m --memory-swap ${var.local.head_memory}m ${join(" ", keys(terraform_data.node))}
+      ${local.workers == "" ? "" : "docker update --memory ${var.local.memory}m --memory-swap ${var.local.memory}m ${local.workers}"}
     EOT
   }
 }

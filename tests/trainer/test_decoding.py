@@ -120,6 +120,23 @@ def is_mirrored(view: np.ndarray) -> bool:
     return bool(view[0, 0, 0] > view[0, -1, 0])
 
 
+def test_training_on_imagenet_is_augmented_as_configured(tmp_path: Path) -> None:
+    picture = bytes(tf.io.encode_png(gradient(60, 200)).numpy())
+    files = {f"{split}/n0/{number}.JPEG": picture for split in ("train", "val") for number in range(40)}
+    directory = samples.imagenet(tmp_path, files)
+
+    def views(**changes: bool) -> np.ndarray:
+        shape = {"dataset": "imagenet", "data": str(directory), "image_size": 8, "channels": 3}
+        train = batches.load(samples.train_config(**shape, **changes))[0]
+        return next(iter(train.batches(np.arange(40), 40, seed=1, drop_remainder=True)))[0].numpy()
+
+    still, cropped, mirrored = views(augment=False), views(augment=True, flip=False), views(augment=True)
+    assert (still == still[0]).all()
+    assert not (cropped == cropped[0]).all()
+    assert not any(map(is_mirrored, [*still, *cropped]))
+    assert any(map(is_mirrored, mirrored))
+
+
 def test_crop_and_mirroring_use_independent_seeds() -> None:
     """The sample's own seed does not predict whether the view is mirrored."""
     content, marks = tf.io.encode_png(gradient(60, 200)), tf.constant([[[0.0], [1.0]]])

@@ -14,7 +14,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-BATCH = 1024  # images of a step, of all ranks together
+BATCH = 1024  # images of a step, of all ranks together; a few less if they are not divisible by the ranks
+RANKS = int(os.environ["WORLD_SIZE"])
 LEARNING_RATE, MOMENTUM = 0.05, 0.9
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
-from common import BATCH
+from common import BATCH, RANKS
 from torch import Tensor, nn
 
 DATA = Path("/shared/data")  # where `orchestrator train --data` and `orchestrator cp` put data sets
@@ -27,12 +27,16 @@ class Digits:
         self.test_images, self.test_labels = images[-HELD_OUT:], labels[-HELD_OUT:]
         self.steps = len(self.images) // BATCH  # of an epoch
 
-    def batches(self, epochs: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the images and labels of every step, of all ranks together, shuffled alike on every rank."""
+    def batches(self, epochs: int, shares: int = RANKS) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the images and labels of every step, of all ranks together, shuffled alike on every rank.
+
+        A batch can be divided into ``shares`` of equal size: else the mean of their means is not the mean of the batch.
+        """
         for epoch in range(epochs):
             order = torch.randperm(len(self.images), generator=torch.Generator().manual_seed(epoch))
             for indices in order[: self.steps * BATCH].split(BATCH):
-                yield self.images[indices], self.labels[indices]
+                used = indices[: BATCH // shares * shares]
+                yield self.images[used], self.labels[used]
 
     def show_test(self, model: nn.Module) -> None:
         """Print loss and accuracy on the images held out."""

@@ -21,7 +21,10 @@ CPU = torch.device("cpu")
 
 def cut(whole: nn.Sequential, parts: int) -> list[nn.Sequential]:
     """Cut the network into consecutive ``parts``, each with as many of its five dense layers as fit."""
-    starts = [2 * ((len(whole) + 1) // 2 * part // parts) for part in range(parts)] + [len(whole)]
+    layers = (len(whole) + 1) // 2
+    if parts > layers:
+        raise SystemExit(f"{parts} ranks, but the network has {layers} dense layers: start it with --np {layers}")
+    starts = [2 * (layers * part // parts) for part in range(parts)] + [len(whole)]
     return [whole[begin:end] for begin, end in itertools.pairwise(starts)]
 
 
@@ -38,7 +41,7 @@ def main() -> None:
     stage = PipelineStage(mine, rank, ranks, CPU)
     schedule = ScheduleGPipe(stage, args.micro_batches, loss_fn=nn.functional.cross_entropy)
 
-    for step, (images, labels) in enumerate(data.batches(args.epochs)):
+    for step, (images, labels) in enumerate(data.batches(args.epochs, shares=1)):
         expected = whole_gradients(whole, images, labels) if step == 0 else []
         sgd.zero_grad()
         # The first rank feeds images in, the last one compares what comes out with the labels.

@@ -26,13 +26,14 @@ def split_seed(seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return first, second
 
 
-def random_view(content: tf.Tensor, size: int, seed: tf.Tensor) -> tf.Tensor:
+def random_view(content: tf.Tensor, size: int, seed: tf.Tensor, mirror: bool = True) -> tf.Tensor:
     """Crop 8 to 100 % of the area at random, resize, mirror half of the time (Szegedy et al. 2015, section 6).
 
     Args:
         content: Bytes of a JPEG or PNG file.
         size: Height and width of the view in pixels.
         seed: int32 (2).
+        mirror: Whether to mirror any.
 
     Returns:
         The view, uint8 (size, size, 3).
@@ -50,7 +51,8 @@ def random_view(content: tf.Tensor, size: int, seed: tf.Tensor) -> tf.Tensor:
         )
         return tf.concat([begin[:2], extent[:2]], 0)
 
-    return tf.image.stateless_random_flip_left_right(decode_view(content, size, window), flip)
+    view = decode_view(content, size, window)
+    return tf.image.stateless_random_flip_left_right(view, flip) if mirror else view
 
 
 def central_view(content: tf.Tensor, size: int, seed: tf.Tensor) -> tf.Tensor:

@@ -143,14 +143,15 @@ def _in_memory(images: np.ndarray, labels: np.ndarray, config: TrainConfig, augm
 
 
 def _imagenet(config: TrainConfig, directory: Path) -> tuple[Split, Split]:
+    train_view = partial(random_view, mirror=config.flip) if config.augment else central_view
     if manifests.has_shards(directory):
         splits = tfrecord_reader.load(directory, config.classes)
         evaluated = splits["val"].first(config.test_samples)
-        return _record_split(splits["train"], config, random_view), _record_split(evaluated, config, central_view)
+        return _record_split(splits["train"], config, train_view), _record_split(evaluated, config, central_view)
     classes, train, test = imagenet.images(directory)
     imagenet.require_classes(directory, len(classes), config.classes)
     test = test[: config.test_samples]
-    return _file_split(directory, train, config, random_view), _file_split(directory, test, config, central_view)
+    return _file_split(directory, train, config, train_view), _file_split(directory, test, config, central_view)
 
 
 View = Callable[[tf.Tensor, int, tf.Tensor], tf.Tensor]

@@ -110,6 +110,15 @@ def test_own_recipe_overrides_model_and_data_set_defaults(
     assert resolved.weight_decay == resolve(Train(model="resnet20", dataset="cifar10")).weight_decay
 
 
+def test_adam_has_its_published_constants_unless_the_recipe_sets_them(own: Callable[[str], Train]) -> None:
+    resolved = resolve(own("common: {optimizer: adam, learning_rate: 0.001}"))
+    assert (resolved.momentum, resolved.rho, resolved.epsilon) == (0.9, 0.999, 1e-7)
+    inception = own("common: {optimizer: adam, rho: 0.99}").model_copy(
+        update={"model": "inception_v3", "dataset": "imagenet"}
+    )
+    assert (recipes.recipe(inception)["momentum"], recipes.recipe(inception)["rho"]) == (0.9, 0.99)
+
+
 def test_flags_override_an_own_recipe(own: Callable[[str], Train]) -> None:
     train = own("common: {epochs: 3, batch_size: 16, learning_rate: 0.1}")
     assert resolve(train.model_copy(update={"epochs": 5})).epochs == 5

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from orchestrator import state
 from orchestrator.errors import ContractError, StateError
-from orchestrator.runs import collected_files, fetch_limits, run_record
+from orchestrator.runs import choose_checkpoint, collected_files, fetch_limits, run_record
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import CheckpointEntry, Checkpoints, RunStatus
 from tests import builders, waiting
@@ -87,6 +87,16 @@ def test_run_is_fetched_with_its_newest_and_best_checkpoint(run_on_head: Path) -
     index = Checkpoints.model_validate_json(files["checkpoints/index.json"])
     assert [point.name for point in index.entries] == ["epoch-0001", "epoch-0003"]
     assert files["output/deep/file"] == "result"
+
+
+def test_newest_checkpoint_of_a_whole_epoch_is_fetched_for_other_ranks(run_on_head: Path) -> None:
+    entries = [CheckpointEntry(name=f"epoch-000{n}", epoch=n, step=4 * n, world=4, whole=True) for n in (1, 2, 3)]
+    entries.append(CheckpointEntry(name="epoch-0004-step-000014", epoch=4, step=14, world=4, whole=False))
+    write(run_on_head / "checkpoints" / entries[-1].name, {"state": "within"})
+    Checkpoints(entries=entries, best="epoch-0001").write(run_on_head / "checkpoints" / "index.json")
+    fetched = Checkpoints.model_validate_json((collect() / "checkpoints" / "index.json").read_text())
+    assert [point.name for point in fetched.entries] == ["epoch-0001", "epoch-0003", "epoch-0004-step-000014"]
+    assert choose_checkpoint.newest(fetched, builders.run(id="a"), 2, "demo").name == "epoch-0003"
 
 
 def test_second_fetch_replaces_the_first(run_on_head: Path) -> None:

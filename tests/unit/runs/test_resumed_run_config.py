@@ -55,7 +55,19 @@ def test_more_steps_than_the_epochs_have_add_epochs() -> None:
     assert resumed_config(FIRST, epochs=9, limits={"steps": 17}).epochs == 9
     short = FIRST.model_copy(update={"step": 1})
     assert resumed_config(short, epochs=2, limits={"steps": 17}, np=3).epochs == 2  # the steps of an epoch are unknown
-    assert resumed_config(WITHIN, epochs=2, limits={"steps": 17}).epochs == 2  # the length of an epoch is not known yet
+
+
+def test_steps_that_may_need_more_epochs_are_refused_before_the_first_has_ended() -> None:
+    """The length of an epoch is not known yet."""
+    with pytest.raises(ConfigError, match=r"train\.steps: 17: run .* has not made a whole epoch"):
+        resumed_config(WITHIN, epochs=2, limits={"steps": 17})
+    assert resumed_config(WITHIN, epochs=2, limits={"steps": 17, "epochs": 5}).steps == 17
+    assert resumed_config(WITHIN, epochs=9, limits={"steps": WITHIN.step * 9}).epochs == 9
+
+
+def test_fewer_epochs_than_were_made_are_refused_within_an_epoch_too() -> None:
+    with pytest.raises(ConfigError, match=r"train\.epochs: 1: run .* has made 1"):
+        resumed_config(FIRST, WITHIN.model_copy(update={"epoch": 2, "step": 6}), limits={"epochs": 1})
 
 
 @pytest.fixture
