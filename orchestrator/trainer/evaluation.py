@@ -10,7 +10,7 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from orchestrator.schema import Scores
-from orchestrator.trainer import global_metrics
+from orchestrator.trainer import averages_over_ranks
 from orchestrator.trainer.compiled_steps import TestStep
 from orchestrator.trainer.rank_setup import Trainer
 from orchestrator.trainer.stop_conditions import POLL_SECONDS, StopControl
@@ -38,7 +38,7 @@ def scores(trainer: Trainer, stop_control: StopControl, evaluate: TestStep, batc
         sums.numpy()  # waits for the batches
         remaining -= batches_at_once
         if remaining <= 0:
-            return global_metrics.scores(trainer, sums, "test")
+            return averages_over_ranks.scores(trainer, sums, "test")
         seconds_per_batch = max(time.monotonic() - started, 1e-9) / batches_at_once
         votes = stop_control.agree(max(1, min(remaining, int(POLL_SECONDS / seconds_per_batch))))
         if votes.terminate and trainer.ended != "steps":  # a run ended by --steps is not resumed to make up for it

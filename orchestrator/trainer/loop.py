@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Epoch, StepTimes, Trained, Unfinished
-from orchestrator.trainer import evaluation, global_metrics, results, stop_conditions
+from orchestrator.trainer import averages_over_ranks, evaluation, results, stop_conditions
 from orchestrator.trainer.checkpoints.checkpoint import Arrays, CheckpointManager
 from orchestrator.trainer.comm import allreduce
 from orchestrator.trainer.compiled_steps import TestStep, TrainStep
@@ -53,7 +53,7 @@ class Training:
             if trainer.epoch < trainer.config.epochs and not trainer.ended:
                 trainer.ended = stop_conditions.stop_reason(trainer, self.stop_control.agree())
         ended = trainer.ended or "epochs"
-        self.results.end(ended, global_metrics.damaged_samples(trainer), self._unfinished())
+        self.results.end(ended, averages_over_ranks.damaged_samples(trainer), self._unfinished())
         trainer.profile.write(self.directory, trainer.config)
         if ended in ("max-time", "terminated"):
             results.say(f"{ended} after step {trainer.step}")
@@ -90,7 +90,7 @@ class Training:
             clock.tick(sums)
             with trainer.telemetry.measure_agreement():
                 if trainer.step % CHECK_STEPS < len(rates):
-                    global_metrics.sum_scores(trainer, sums, "training")
+                    averages_over_ranks.sum_scores(trainer, sums, "training")
             trainer.telemetry.step(trainer.step, float(rates[-1]), self._waited(times.numpy()), len(rates))
             self.stop_control.end_call(len(rates))
             decision = stop_conditions.to_votes(votes)
@@ -121,7 +121,7 @@ class Training:
         """
         trainer, timing = self.trainer, np.array(clock.timing)
         with clock.pause(), trainer.telemetry.pause():
-            *_, images = global_metrics.sum_scores(trainer, sums, "training")
+            *_, images = averages_over_ranks.sum_scores(trainer, sums, "training")
             self.checkpoints.save({"sums": sums.numpy(), "timing": timing})
             hvd.allgather_object(None)  # rank 0 writes: the other ranks would wait for it in their next step
         trainer.profile.pause()
@@ -130,8 +130,8 @@ class Training:
     def _combine_training(self, sums: tf.Tensor, clock: results.Clock) -> Trained:
         """Combine the epoch's training over all ranks; afterwards they have the same batch normalisation statistics."""
         trainer, telemetry, seconds = self.trainer, self.trainer.telemetry, clock.seconds
-        train = global_metrics.scores(trainer, sums, "training")
-        global_metrics.average_statistics(trainer.model)
+        train = averages_over_ranks.scores(trainer, sums, "training")
+        averages_over_ranks.average_statistics(trainer.model)
         telemetry.scores("train", train.loss, train.top1)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         every = hvd.allgather_object((clock.rate, peak, telemetry.times.mean, telemetry.times.median))
@@ -165,9 +165,9 @@ class Training:
             return
         seconds = time.perf_counter() - started
         self.trainer.telemetry.scores("test", test.loss, test.top1)
-        digest = global_metrics.digest(self.trainer.model)
+        digest = averages_over_ranks.digest(self.trainer.model)
         epoch = Epoch(**trained.model_dump(), test=test, test_seconds=seconds, weights_sha256=digest)
-        self.results.add(epoch, global_metrics.damaged_samples(self.trainer))
+        self.results.add(epoch, averages_over_ranks.damaged_samples(self.trainer))
         if self.trainer.epoch_step == self.trainer.steps_per_epoch:
             self.checkpoints.add_evaluation(epoch)
             self.trainer.ended = stop_conditions.after_epoch(self.trainer, test.top1)

@@ -25,13 +25,13 @@ os._exit(7)
 # Two ranks whose weights differ in one bit.
 DISAGREE = """
 import horovod.tensorflow as hvd, keras, numpy as np
-from orchestrator.trainer import global_metrics
+from orchestrator.trainer import averages_over_ranks
 hvd.init()
 model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, kernel_initializer="ones")])
-assert len(set(hvd.allgather_object(global_metrics.digest(model)))) == 1
+assert len(set(hvd.allgather_object(averages_over_ranks.digest(model)))) == 1
 if hvd.rank() == 1:
     model.set_weights([np.nextafter(np.ones((2, 1), np.float32), np.float32(2)), np.zeros(1)])
-global_metrics.digest(model)
+averages_over_ranks.digest(model)
 """
 
 

@@ -9,8 +9,7 @@ from typing import BinaryIO
 from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, ConfigError, space_hint
 from orchestrator.ssh.copying import local_files
-from orchestrator.ssh.copying.copy_progress import Copied, Progress, persist
-from orchestrator.ssh.copying.interrupted_copies import (
+from orchestrator.ssh.copying.continue_interrupted_copy import (
     SUM,
     directory_part_of,
     hashed,
@@ -20,6 +19,7 @@ from orchestrator.ssh.copying.interrupted_copies import (
     remote_digest,
     require_space,
 )
+from orchestrator.ssh.copying.copy_progress import Copied, Progress, persist
 from orchestrator.ssh.copying.listing import on_node
 from orchestrator.ssh.copying.tree import Entry, Tree, require_stored
 from orchestrator.ssh.session import Session

@@ -11,9 +11,7 @@ from orchestrator import untrusted_files
 from orchestrator.cluster import Cluster
 from orchestrator.errors import CommandFailed, ConfigError, space_hint
 from orchestrator.ssh.copying import node_files
-from orchestrator.ssh.copying.copy_progress import Copied, Progress, persist
-from orchestrator.ssh.copying.file_times import SECOND, same_time
-from orchestrator.ssh.copying.interrupted_copies import (
+from orchestrator.ssh.copying.continue_interrupted_copy import (
     PIECE,
     SUM,
     directory_part_of,
@@ -24,6 +22,8 @@ from orchestrator.ssh.copying.interrupted_copies import (
     remote_digest,
     require_space,
 )
+from orchestrator.ssh.copying.copy_progress import Copied, Progress, persist
+from orchestrator.ssh.copying.file_times import SECOND, same_time
 from orchestrator.ssh.copying.listing import of_path
 from orchestrator.ssh.copying.node_files import ABSENT, PRIVATE, Status
 from orchestrator.ssh.copying.tree import Entry, Tree, require_stored

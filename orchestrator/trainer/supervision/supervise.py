@@ -27,7 +27,7 @@ from orchestrator.trainer.supervision import (
     installed_packages,
     leftover_processes,
     rank_environment,
-    rank_exit_codes,
+    shell_exit_codes,
     start_progress,
     user_variables,
 )
@@ -140,8 +140,8 @@ def sweep(hostfile: str, run: str) -> tuple[list[str], list[str]]:
         codes = dict(
             zip(remote_hosts, pool.map(lambda host: _sweep_host(host, run, seconds), remote_hosts), strict=True)
         )
-    unswept = [host for host, code in codes.items() if code in (None, rank_exit_codes.SSH_FAILED)]
-    return unswept, [host for host in unswept if codes[host] == rank_exit_codes.SSH_FAILED]
+    unswept = [host for host, code in codes.items() if code in (None, shell_exit_codes.SSH_FAILED)]
+    return unswept, [host for host in unswept if codes[host] == shell_exit_codes.SSH_FAILED]
 
 
 def _sweep_host(host: str, run: str, seconds: float) -> "int | None":
@@ -153,7 +153,7 @@ def _sweep_host(host: str, run: str, seconds: float) -> "int | None":
         )
     except subprocess.TimeoutExpired:
         return None
-    if swept.returncode not in (0, rank_exit_codes.SSH_FAILED):
+    if swept.returncode not in (0, shell_exit_codes.SSH_FAILED):
         reason = swept.stderr.strip() or f"exit code {swept.returncode}"
         _log(f"processes of the run may be left on {host}: {reason}")
     return swept.returncode

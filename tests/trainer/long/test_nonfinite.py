@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer import compiled_steps, global_metrics
+from orchestrator.trainer import averages_over_ranks, compiled_steps
 from orchestrator.trainer.data.sample_order import epoch_order
 from orchestrator.trainer.optim import nonfinite
 from orchestrator.trainer.rank_setup import Trainer
@@ -132,7 +132,7 @@ def test_resumption_is_recommended_only_if_it_helps(split: str, on_nan: Any, res
     trainer.config = trainer.config.model_copy(update={"on_nan": on_nan})
     trainer.resumable = resumable
     with pytest.raises(SystemExit) as caught:
-        global_metrics.sum_scores(trainer, tf.fill([4], float("nan")), split)
+        averages_over_ranks.sum_scores(trainer, tf.fill([4], float("nan")), split)
     resumes = f", or `orchestrator train --resume {trainer.config.run} --on-nan skip`"
     assert str(caught.value).endswith(f"use a smaller --learning-rate in a new run{resumes if advised else ''}")
 
@@ -152,4 +152,4 @@ def test_too_many_skipped_steps_in_a_row_end_the_run() -> None:
 def test_epoch_of_skipped_steps_ends_the_run() -> None:
     hvd.init()
     with pytest.raises(SystemExit, match=r"training: the loss of no step was a number after step 0 \(epoch 0\)"):
-        global_metrics.scores(build_trainer(keras.optimizers.SGD(0.1)), tf.zeros([4]), "training")
+        averages_over_ranks.scores(build_trainer(keras.optimizers.SGD(0.1)), tf.zeros([4]), "training")

@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator.errors import ConfigError, ContractError, NodesFailed
 from orchestrator.ssh.channels import Unreachable
-from orchestrator.ssh.copying import copy_progress, interrupted_copies
+from orchestrator.ssh.copying import continue_interrupted_copy, copy_progress
 from orchestrator.ssh.copying.copy_progress import Copied, Progress
 from orchestrator.ssh.copying.download import download
 from orchestrator.ssh.copying.file_times import SECOND
@@ -98,7 +98,7 @@ def test_file_arrives_complete_and_only_the_last_piece_is_resent(both: tuple[Cop
     copied = through(copier, *paths(copier, source / "data", target / "copy"), cuts=tuple(CUTS))
     assert contents(target) == {"copy": (0o640, content)}
     # Of the piece in which an upload was cut, bytes may have arrived that were not counted as sent.
-    assert SIZE - len(CUTS) * interrupted_copies.PIECE <= copied.sent <= SIZE + len(CUTS) * WINDOW
+    assert SIZE - len(CUTS) * continue_interrupted_copy.PIECE <= copied.sent <= SIZE + len(CUTS) * WINDOW
     assert (target / "copy").stat().st_mtime_ns == (source / "data").stat().st_mtime_ns
     again = through(copier, *paths(copier, source / "data", target / "copy"))
     assert (again.sent, again.same) == (0, 1)
@@ -362,7 +362,7 @@ def test_files_in_place_need_no_room(both: tuple[Copier, Path, Path], monkeypatc
         os.utime(path, ns=(TIME, TIME))
     copied = through(copier, *paths(copier, source / "tree", target))
     assert (copied.same, copied.sent) == (1, 1)
-    monkeypatch.setattr(interrupted_copies, "FREE_BYTES", 1 << 60)
+    monkeypatch.setattr(continue_interrupted_copy, "FREE_BYTES", 1 << 60)
     assert through(copier, *paths(copier, source / "tree", target)).same == 2
 
 
