@@ -101,7 +101,7 @@ class _Watch:
         if event["event"] == "playbook_on_task_start":
             self.on_task(data["task"])
         if event["event"] in ("runner_on_failed", "runner_on_unreachable") and not data.get("ignore_errors"):
-            self.reasons[data["host"]] = _reason(data)
+            self.reasons.setdefault(data["host"], _reason(data))  # handlers may fail after it
         if event["event"] == "runner_on_ok" and data["task_action"] == NOTES:
             self.notes.append(" ".join(str(data["res"]["msg"]).split()))
         return True

@@ -80,7 +80,7 @@ def _merged(train: Train, model: str, dataset: str) -> dict[str, Any]:
     """Merge the model's recipe for all data sets, its recipe for this one, then the user's recipe likewise.
 
     If the user's recipe sets a batch size and no learning rate, the model's rate is scaled as for a flag. If it sets
-    another optimizer, the constants of the model's own do not apply.
+    Adam, the constants of the model's own optimizer do not apply.
     """
     shape = {key: datasets()[dataset][key] for key in ("classes", "image_size", "channels")}
     merged = {**shape, **card(model)["common"], **card(model).get(dataset, {})}

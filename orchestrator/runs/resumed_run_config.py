@@ -170,7 +170,8 @@ def _require_known_epochs(
     settings: TrainConfig, index: Checkpoints, point: CheckpointEntry, old: Run, steps: int
 ) -> None:
     """Raise ConfigError if the epochs may end before ``steps``, because the run has made none that tells its length."""
-    if not any(entry.whole for entry in index.entries) and point.step * settings.epochs < steps:
+    known = max(settings.steps or 0, point.step * settings.epochs // point.epoch)
+    if steps > known and not any(entry.whole for entry in index.entries):
         problem = f"run {old.id} has not made a whole epoch: how many epochs these steps need is not known"
         raise ConfigError([f"train.steps: {steps}: {problem}"], "add --epochs, with as many epochs as the steps need")
 

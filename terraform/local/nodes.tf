@@ -57,6 +57,7 @@ resource "terraform_data" "limits" {
 
   provisioner "local-exec" {
     command = <<-EOT
+      set -e
       docker update --cpus ${var.local.quota} --cpu-shares ${max(2, floor(1024 * var.local.cpus))} \
         --memory ${var.local.head_memory}m --memory-swap ${var.local.head_memory}m ${join(" ", keys(terraform_data.node))}
       ${local.workers == "" ? "" : "docker update --memory ${var.local.memory}m --memory-swap ${var.local.memory}m ${local.workers}"}

@@ -151,6 +151,19 @@ def test_resumed_run_links_its_start_and_the_best_checkpoint(tmp_path: Path) -> 
     assert on_disk(manager) == ["epoch-0002", "epoch-0003"]
 
 
+def test_resumed_run_links_the_last_whole_epoch_for_other_ranks(tmp_path: Path) -> None:
+    trainer = build_trainer(keep_checkpoints=3)
+    manager = build_manager(tmp_path / "old", trainer)
+    for top1 in (0.1, 0.9, 0.3):
+        epoch(manager, trainer, top1)
+    trainer.epoch, trainer.step = 4, 3 * STEPS + 2
+    manager.save({"sums": np.zeros(4, np.float32), "timing": np.zeros(3)})
+    within = "epoch-0004-step-000014"
+    resumed = build_manager(tmp_path / "new", build_trainer(resume=str(manager.storage.directory / within)))
+    resumed.restore()
+    assert on_disk(resumed) == ["epoch-0002", "epoch-0003", within]
+
+
 def test_run_resumes_on_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = build_trainer()
     manager = build_manager(tmp_path / "old", trainer)

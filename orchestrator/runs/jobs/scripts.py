@@ -5,7 +5,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config, stored
 from orchestrator.runs import control, launchers, package_overlays, packages, source_archive
 from orchestrator.runs.jobs import trainer
-from orchestrator.runs.launchers import choose_launcher, gpu_notes
+from orchestrator.runs.launchers import choose_launcher, gpu_notes, lone_ranks
 from orchestrator.runs.requirements import Requirements
 from orchestrator.runs.run_record import SCRIPT, Run
 from orchestrator.runs.script import Source
@@ -52,7 +52,8 @@ def start(
     run = trainer.plan(state_dir, cluster, digest, options, SCRIPT, nodes)
     changes = {"command": source.command, "workdir": f"{run.directory}/{DIRECTORY}", "packages": overlay}
     run, copy = run.model_copy(update=changes), source_archive.packed(source)
-    for note in gpu_notes.notes(cluster, run, launchers.layout(cluster, run)):
+    layout = launchers.layout(cluster, run)
+    for note in (*lone_ranks.notes(source, run, layout), *gpu_notes.notes(cluster, run, layout)):
         progress.note(note)
     with cluster_lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         package_overlays.require(head, overlay)

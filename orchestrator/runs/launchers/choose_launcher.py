@@ -8,8 +8,6 @@ from orchestrator.runs.launchers import find_script_imports
 from orchestrator.runs.launchers.find_script_imports import Needed
 from orchestrator.runs.script import Source
 
-LIGHTNING = ("lightning", "pytorch_lightning")
-TRAINING = {"torch", "tensorflow", "tf_keras", "keras", "jax"}
 # The package that a launcher is a part of, and the frameworks whose images have it.
 PACKAGES = {"torchrun": ("torch", ("pytorch", "both")), "ray": ("ray", ("both",))}
 
@@ -26,8 +24,6 @@ def choose(options: Launch, source: Source) -> Launch:
         launcher, reason = _best(options, needed)
         options = options.model_copy(update={"launcher": launcher})
         progress.note(f"launcher: {launcher} ({reason}; --launcher names another)")
-    if options.np != 1:
-        progress.note(_note_on_single_training(options.launcher, needed, source))
     if options.parameter_servers and options.launcher != "tensorflow":
         problem = f"launch.parameter_servers: {options.parameter_servers}: {options.launcher} has none"
         raise ConfigError([problem], "--launcher tensorflow starts parameter servers")
@@ -35,19 +31,6 @@ def choose(options: Launch, source: Source) -> Launch:
         problem = "launch.parameter_servers: missing: the script uses ParameterServerStrategy"
         raise ConfigError([problem], "--parameter-servers 1 starts one in addition to the workers")
     return options
-
-
-def _note_on_single_training(launcher: str, needed: Needed, source: Source) -> str:
-    """Return a note if each rank would train the whole network on its own; "" if not."""
-    if needed.module in LIGHTNING and not find_script_imports.mentions(source, "num_nodes"):
-        return (
-            "Lightning does not learn the number of nodes from its launcher: without Trainer(num_nodes=...) every node,"
-            " or every rank, trains on its own (docs/guide/scripts.md, PyTorch Lightning)"
-        )
-    frameworks = {name.partition(".")[0] for name in find_script_imports.imported_names(source)} & TRAINING
-    if launcher == "plain" and frameworks:
-        return "every rank runs the whole script on its own: if it trains, --np 1 starts it once"
-    return ""
 
 
 def require_package(launcher: str, nodes: Config) -> None:

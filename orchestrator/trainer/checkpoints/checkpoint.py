@@ -148,10 +148,12 @@ class CheckpointManager:
         return rank_state
 
     def _link_from(self, source: Path) -> None:
-        """Link or copy the checkpoint, and the best so far, so that the resumed run can be removed."""
+        """Link or copy what a run that resumes this one may need, so that the resumed run can be removed."""
         index = checkpoints_directory.read(source.parent)
+        earlier = [entry for entry in index.entries if entry.epoch <= self.trainer.epoch]
+        kept = {source.name, index.best, *(entry.name for entry in [e for e in earlier if e.whole][-1:])}
         for entry in index.entries:
-            if entry.name == source.name or (entry.name == index.best and entry.epoch <= self.trainer.epoch):
+            if entry.name == source.name or (entry in earlier and entry.name in kept):
                 copy = partial(shutil.copytree, source.parent / entry.name, copy_function=link_or_copy)
                 self.storage.add(entry, partial(copy, dirs_exist_ok=True))
 

@@ -62,7 +62,9 @@ def test_steps_that_may_need_more_epochs_are_refused_before_the_first_has_ended(
     with pytest.raises(ConfigError, match=r"train\.steps: 17: run .* has not made a whole epoch"):
         resumed_config(WITHIN, epochs=2, limits={"steps": 17})
     assert resumed_config(WITHIN, epochs=2, limits={"steps": 17, "epochs": 5}).steps == 17
-    assert resumed_config(WITHIN, epochs=9, limits={"steps": WITHIN.step * 9}).epochs == 9
+    first = WITHIN.model_copy(update={"epoch": 1, "step": 3})
+    assert resumed_config(first, epochs=9, limits={"steps": 27}).epochs == 9
+    assert resumed_config(first, epochs=1, steps=500, limits={"steps": 500}).steps == 500
 
 
 def test_fewer_epochs_than_were_made_are_refused_within_an_epoch_too() -> None:

@@ -83,24 +83,3 @@ def test_launchers_that_the_image_lacks_are_refused(launcher: str, nodes: dict[s
 )
 def test_launchers_that_the_image_may_have_are_accepted(launcher: str, nodes: dict[str, Any]) -> None:
     choose_launcher.require_package(launcher, Config(**nodes))
-
-
-@pytest.mark.parametrize(
-    ("text", "options", "note"),
-    [
-        ("import lightning", {}, "Lightning does not learn the number of nodes"),
-        ("import pytorch_lightning as pl", {"np": 1}, ""),
-        ("import lightning\nTrainer(num_nodes=2)", {}, ""),
-        ("import torch", {}, "every rank runs the whole script on its own"),
-        ("import keras", {"launcher": "plain"}, "every rank runs the whole script on its own"),
-        ("import torch", {"np": 1}, ""),
-        ("import torch.distributed", {}, ""),
-        ("import json", {}, ""),
-    ],
-)
-def test_note_if_each_rank_would_train_on_its_own(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, options: dict[str, Any], note: str
-) -> None:
-    launcher_of(tmp_path, text, **options)
-    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("launcher: ")]
-    assert [line[: len(note)] for line in lines] == [note] * bool(note)
