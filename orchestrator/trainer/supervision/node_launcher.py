@@ -90,7 +90,7 @@ def _rendezvous(layout: Layout) -> dict[str, str]:
 def _ray_token(run_directory: Path) -> dict[str, str]:
     """Create the token of the run's Ray cluster, and return the variables by which Ray's programs find it.
 
-    Whoever reaches an open Ray cluster can run programs in it, and a network of own hosts has other users.
+    Everyone who reaches a Ray cluster without one can run programs in it, and a network of own hosts has other users.
     """
     path = run_directory / launch_layout.RAY_TOKEN
     path.touch(0o600)
