@@ -153,14 +153,11 @@ def _packing(run: Run, cluster: str) -> str:
 
 
 def _needed_later(head: Session, run: Run) -> Checkpoints:
-    """Return the index of the checkpoints that are fetched: the newest, the newest of a whole epoch, and the best.
-
-    Another number of ranks can only continue from the end of an epoch.
-    """
+    """Return the index of the checkpoints that are fetched: the newest, the newest of a whole epoch, and the best."""
     index = checkpoints_on_cluster(head, run) or Checkpoints()
-    whole = [point for point in index.entries if point.whole]
-    names = {index.best, *(point.name for point in (*index.entries[-1:], *whole[-1:]))}
-    return index.model_copy(update={"entries": [point for point in index.entries if point.name in names]})
+    kept = [*index.entries[-1:], index.newest_whole]
+    entries = [point for point in index.entries if point in kept or point.name == index.best]
+    return index.model_copy(update={"entries": entries})
 
 
 def checkpoints_on_cluster(head: Session, run: Run) -> Checkpoints | None:

@@ -101,7 +101,7 @@ class Reader:
 
 def _refuse_credentials(source: Path, path: Path) -> None:
     """Refuse to send a file with credentials that ``source``, which may be another person's, names."""
-    if reason := secret_files.reason(path) or secret_files.reason(path.resolve()):
+    if reason := next(filter(None, map(secret_files.reason, dict.fromkeys((path, path.resolve())))), None):
         raise ConfigError([f"run: {source}: {path} is not sent: {reason}"], f"remove the line from {source.name}")
 
 

@@ -171,6 +171,11 @@ class Checkpoints(File):
     entries: list[CheckpointEntry] = Field([])
     best: FileName | None = None
 
+    @property
+    def newest_whole(self) -> CheckpointEntry | None:
+        """Newest checkpoint of a whole epoch: another number of ranks can resume only from such a one."""
+        return next((entry for entry in reversed(self.entries) if entry.whole), None)
+
 
 class Checkpoint(File):
     """Content of a checkpoint's checkpoint.json: the state of the run. ``epochs`` are all evaluated epochs of the run.

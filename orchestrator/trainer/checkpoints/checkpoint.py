@@ -27,7 +27,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
 
-from orchestrator.schema import Checkpoint, CheckpointEntry, Epoch, TrainConfig, Trained
+from orchestrator.schema import Checkpoint, CheckpointEntry, Checkpoints, Epoch, TrainConfig, Trained
 from orchestrator.schema.hard_links import link_or_copy
 from orchestrator.trainer.checkpoints import checkpoint_directory as checkpoints_directory
 from orchestrator.trainer.checkpoints.checkpoint_directory import Storage
@@ -151,9 +151,9 @@ class CheckpointManager:
         """Link or copy what a run that resumes this one may need, so that the resumed run can be removed."""
         index = checkpoints_directory.read(source.parent)
         earlier = [entry for entry in index.entries if entry.epoch <= self.trainer.epoch]
-        kept = {source.name, index.best, *(entry.name for entry in [e for e in earlier if e.whole][-1:])}
+        whole = Checkpoints(entries=earlier).newest_whole
         for entry in index.entries:
-            if entry.name == source.name or (entry in earlier and entry.name in kept):
+            if entry.name == source.name or (entry in earlier and (entry == whole or entry.name == index.best)):
                 copy = partial(shutil.copytree, source.parent / entry.name, copy_function=link_or_copy)
                 self.storage.add(entry, partial(copy, dirs_exist_ok=True))
 

@@ -58,8 +58,7 @@ class Storage:
         entries = [*(entry for entry in self.index.entries if _base_name(entry) != _base_name(new)), new]
         evaluated = [entry for entry in entries if entry.top1 is not None]
         best = max(evaluated, key=lambda entry: entry.top1 or 0.0).name if evaluated else None
-        whole = [entry for entry in entries if entry.whole]  # another number of ranks can resume only from these
-        kept = [*entries[-self.limit :], *whole[-1:]]
+        kept = [*entries[-self.limit :], Checkpoints(entries=entries).newest_whole]
         listed = [entry for entry in entries if entry in kept or entry.name == best]
         self.index = Checkpoints(entries=listed, best=best)
         self.index.write(self.directory / INDEX)
