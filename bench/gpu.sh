@@ -5,28 +5,33 @@
 #   bench/gpu.sh                        by Docker, in the trainer's GPU image (built if missing; `make install` first)
 #   bench/gpu.sh --image NAME           in this image, with the worker side of this working tree
 #   bench/gpu.sh --batches "128 256"    only these batch sizes (64 128 256 512); each takes about five minutes
+#   bench/gpu.sh --precisions bfloat16  only these precisions (float32 float16 bfloat16)
 #   PYTHON=/path/python bench/gpu.sh    without Docker: a Python with TensorFlow, tf_keras, Horovod and this package
+#   TORCH_PYTHON=/path/python bench/gpu.sh      a Python with PyTorch (and a C compiler for torch.compile), to compare
 #   bench/gpu.sh --dry-run              on CPUs, a few small steps: every line except calls of nvidia-smi
 #
 # ResNet-50 on synthetic images of 224 pixels, one GPU: the trainer in each precision and batch size, with and without
-# XLA; and Horovod 0.28.1's own example, which has float32 only. Samples of `nvidia-smi dmon` give the mean use of the
+# XLA; Horovod 0.28.1's own example, which has float32 only; the shortest loop in tf_keras; and PyTorch. Samples of `nvidia-smi dmon` give the mean use of the
 # SMs, the mean power and the largest memory. Failures (out of memory) have a row too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-dry= image= batches=(64 128 256 512)
+dry= image= batches=(64 128 256 512) precisions=(float32 float16 bfloat16)
 while test $# -gt 0; do
   case $1 in
     --dry-run) dry=yes ;;
     --image) image=$2; shift ;;
     --batches) read -ra batches <<< "$2"; shift ;;
+    --precisions) read -ra precisions <<< "$2"; shift ;;
     *) echo "$1: unknown; see the top of $0" >&2; exit 2 ;;
   esac
   shift
 done
 
-precisions=(float32 float16 bfloat16) pixels=224 images=4096 epochs=6 iterations=5 device=()
-if test -n "$dry"; then precisions=(bfloat16) batches=(2) pixels=32 images=8 epochs=2 iterations=1 device=(--no-cuda); fi
+pixels=224 images=8192 epochs=4 iterations=3 rounds=3 steps=20 device=()
+if test -n "$dry"; then
+  precisions=(bfloat16) batches=(2) pixels=32 images=8 epochs=2 iterations=1 rounds=1 steps=2 device=(--no-cuda)
+fi
 example=tensorflow2_synthetic_benchmark.py
 example_at=https://raw.githubusercontent.com/horovod/horovod/v0.28.1/examples/tensorflow2/$example
 example_sha256=f59fdc77495f955ed22198a84e7d1127721b85731bb466427974069222aceb95
@@ -132,6 +137,20 @@ horovods() {
     --batch-size "$1" --num-warmup-batches 5 --num-iters "$iterations" > "$work/example" &&
   sed -n 's/^Img\/sec per [CG]PU: \([0-9.]*\).*/\1/p' "$work/example"
 }
+# loop BATCH PRECISION: the shortest loop in tf_keras.
+loop() {
+  python BENCH_KERAS=tf_keras -- -m bench.train_loop resnet50 --channels 3 --classes 1000 --precision "$2" \
+    --pixels "$pixels" --batch "$1" --steps "$steps" --rounds "$rounds" > "$work/loop" &&
+  python -- -m bench.train_gpu median "$work/loop"
+}
+# pytorch BATCH PRECISION ARGUMENT...
+pytorch() {
+  local batch=$1 precision=$2
+  shift 2
+  PYTHONPATH=$PWD "$TORCH_PYTHON" -m bench.train_torch --precision "$precision" --threads "$(nproc)" \
+    --pixels "$pixels" --batch "$batch" --steps "$steps" --rounds "$rounds" "$@" > "$work/loop" &&
+  python -- -m bench.train_gpu median "$work/loop"
+}
 fetch() {
   test -e "build/bench/$example" || test -z "${HOROVOD_SOURCE-}" || cp "$HOROVOD_SOURCE/examples/tensorflow2/$example" build/bench || return
   if ! test -e "build/bench/$example"; then
@@ -164,6 +183,11 @@ for batch in "${batches[@]}"; do
   if test -n "$has_example"; then row "Horovod's example" float32 "$batch" no horovods "$batch"; fi
   for precision in "${precisions[@]}"; do
     for xla in no yes; do row ours "$precision" "$batch" "$xla" ours "$precision" "$batch" "$xla"; done
+    test "$precision" != float16 || continue
+    row "shortest loop" "$precision" "$batch" no loop "$batch" "$precision"
+    test -n "${TORCH_PYTHON-}" || continue
+    row PyTorch "$precision" "$batch" no pytorch "$batch" "$precision"
+    row "PyTorch, compiled" "$precision" "$batch" no pytorch "$batch" "$precision" --compile
   done
 done
 finished=yes

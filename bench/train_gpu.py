@@ -1,6 +1,7 @@
-"""Helpers of ``bench/gpu.sh``: write a run's configuration, print its rate, and print the table of all runs."""
+"""Helpers of ``bench/gpu.sh``: write a run's configuration, print rates, and print the table of all runs."""
 
 import csv
+import json
 import os
 import statistics
 import sys
@@ -56,6 +57,11 @@ def rate(directory: str) -> None:
     print(f"{statistics.median(epoch.images_per_second for epoch in results.epochs[1:]):.1f}")
 
 
+def median(path: str) -> None:
+    """Print the images/s of a loop: the median of its rounds, in JSON in the last line of a file."""
+    print(f"{statistics.median(json.loads(Path(path).read_text().splitlines()[-1])['images_per_second']):.1f}")
+
+
 def table(path: str) -> None:
     """Print a file of tab-separated COLUMNS as Markdown, with each rate relative to the reference of the same batch."""
     with Path(path).open(newline="") as file:
@@ -73,7 +79,7 @@ def _ratio(rate: str, reference: str) -> str:
         return ""
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"config": config, "rate": rate, "table": table}
+COMMANDS: dict[str, Callable[..., None]] = {"config": config, "rate": rate, "median": median, "table": table}
 
 if __name__ == "__main__":
     COMMANDS[sys.argv[1]](*sys.argv[2:])

@@ -55,7 +55,11 @@ class Train(Section):
         None,
         description="arithmetic of the layers: float32, bfloat16, float16 or auto (the fastest); default: the recipe's",
     )
-    xla: bool = Field(False, description="compile the forward and backward passes with XLA")
+    xla: bool | None = Field(
+        None,
+        description="compile the forward and backward passes with XLA; default: on GPUs, if a rank trains on 100,000"
+        " images or more",
+    )
     backward_passes_per_step: int | None = Field(
         None,
         ge=1,

@@ -91,9 +91,11 @@ def require(train: Train) -> None:
 
 
 def resolved(train: Train, config: TrainConfig) -> TrainConfig:
-    """Return ``config`` with the values that an engine uses for "auto"."""
-    automatic = train.engine != "ours" and config.compression == "auto"
-    return config.model_copy(update={"compression": "none"}) if automatic else config
+    """Return ``config`` with the values that an engine uses for "auto" and None."""
+    if train.engine == "ours":
+        return config
+    compression = "none" if config.compression == "auto" else config.compression
+    return config.model_copy(update={"compression": compression, "xla": False})
 
 
 Limit = tuple[Callable[[Any], bool], str]

@@ -181,8 +181,8 @@ class Checkpoint(File):
     """Content of a checkpoint's checkpoint.json: the state of the run. ``epochs`` are all evaluated epochs of the run.
 
     ``trained`` is the result of training ``epoch``, None within the epoch.
-    ``precision``, ``compression`` and ``convolutions`` are what "auto", or None, resolved to; a run that resumes keeps
-    them.
+    ``precision``, ``compression``, ``convolutions`` and ``xla`` are what "auto", or None, resolved to; a run that
+    resumes keeps them.
     """
 
     epoch: int
@@ -191,5 +191,6 @@ class Checkpoint(File):
     precision: Precision = "auto"
     compression: Compression = "none"
     convolutions: dict[str, str] | None = None
+    xla: bool | None = None
     trained: Trained | None
     epochs: list[Epoch]

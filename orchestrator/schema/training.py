@@ -61,7 +61,7 @@ class TrainConfig(File):
     ``precision`` "auto" selects the precision that is faster on every rank's device; results.json records the choice.
     ``convolutions`` names the implementations of each convolution's result and of the gradients of its inputs and
     weights, by its geometry (``trainer/models/convolution``); None measures them.
-    With ``xla``, XLA compiles the forward and backward passes.
+    With ``xla``, XLA compiles the forward and backward passes; None lets the run choose.
 
     A step is one update of the weights. In each step, each of ``world`` ranks computes ``backward_passes_per_step``
     gradients, of ``batch_size`` images each, one after the other, and averages them before ranks exchange anything.
@@ -125,7 +125,7 @@ class TrainConfig(File):
     power: float = 0.5
     seed: int
     precision: Precision
-    xla: bool = False
+    xla: bool | None = None
     backward_passes_per_step: int = 1
     compression: Compression = "none"
     convolutions: dict[str, str] | None = None

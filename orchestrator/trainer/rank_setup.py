@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer import gpu_of_rank
-from orchestrator.trainer.autotune import choose_compression, choose_convolutions, choose_cycle_time
+from orchestrator.trainer.autotune import choose_compression, choose_convolutions, choose_cycle_time, choose_xla
 from orchestrator.trainer.autotune import choose_precision as autotune_precision
 from orchestrator.trainer.comm import allreduce, compressed
 from orchestrator.trainer.data import batches, local_copy
@@ -144,6 +144,9 @@ def build(config: TrainConfig, directory: Path) -> Trainer:
         most = train_split.size // passes
         sys.exit(f"{train_split.size} training images for {hvd.size()} ranks: use --np {most} or fewer")
     batch = min(config.batch_size, share // passes) * passes
+    steps = max(1, train_split.size // (hvd.size() * batch))
+    planned = min(config.steps or sys.maxsize, config.epochs * steps)
+    config = config.model_copy(update={"xla": choose_xla.choose(config, planned * batch)})
     model = registry.build(config.model, config.image_size, config.channels, config.classes, config.seed)
     if config.xla:
         registry.prepare_for_xla(model)
@@ -155,6 +158,5 @@ def build(config: TrainConfig, directory: Path) -> Trainer:
     optimizer.build(model.trainable_variables)
     compressed.broadcast_variables([v.value for v in [*model.variables, *optimizer.variables]])
     registry.offset_dropout_seeds(model, hvd.rank())
-    steps = max(1, train_split.size // (hvd.size() * batch))
     started = time.monotonic()
     return Trainer(config, model, optimizer, train_split, test_split, batch, steps, started, data_path=data_path)

@@ -37,7 +37,7 @@ from orchestrator.trainer.results import say
 from orchestrator.trainer.stop_conditions import StopControl
 
 STATE_FILE, RANKS_FILE, CHECKPOINT_FILE = "state", "ranks.npz", "checkpoint.json"
-AUTO_KEYS = ("precision", "compression", "convolutions")  # choices for "auto" or None that a resumed run keeps
+AUTO_KEYS = ("precision", "compression", "convolutions", "xla")  # a resumed run keeps what "auto" or None became
 Arrays = dict[str, np.ndarray]
 # What reading a missing, truncated or damaged checkpoint raises.
 UNUSABLE = (OSError, LookupError, ValueError, EOFError, zipfile.BadZipFile, AssertionError, tf.errors.OpError)
@@ -80,6 +80,7 @@ class CheckpointManager:
             precision=trainer.config.precision,
             compression=trainer.config.compression,
             convolutions=trainer.config.convolutions,
+            xla=trainer.config.xla,
             trained=trained,
             epochs=self.epochs,
         )
