@@ -20,7 +20,7 @@ IMPORTED = time.time()
 
 import json
 
-from orchestrator.trainer.models import registry
+from orchestrator.trainer.models import networks_by_name
 
 
 def main(name: str, pixels: int, channels: int, classes: int, batch: int) -> None:
@@ -34,7 +34,7 @@ def main(name: str, pixels: int, channels: int, classes: int, batch: int) -> Non
         batch: Images per step.
     """
     started = time.time()
-    model = registry.build(name, pixels, channels, classes, 1)
+    model = networks_by_name.build(name, pixels, channels, classes, 1)
     optimizer = keras.optimizers.SGD(0.01, momentum=0.9)
     optimizer.build(model.trainable_variables)
     variables = [variable.value for variable in model.trainable_variables]

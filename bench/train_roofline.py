@@ -16,7 +16,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from orchestrator.trainer.models import registry
+from orchestrator.trainer.models import networks_by_name
 from orchestrator.trainer.models.batch_normalization import FusedBatchNormalization
 from orchestrator.trainer.models.convolution import KERNEL, Convolution2D, Geometry
 
@@ -83,7 +83,7 @@ def rest(model: keras.Model, batch: int, dtype: str) -> int:
 def main(name: str, pixels: int, batch: int, precision: str, threads: int) -> dict[str, Any]:
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    model = registry.build(name, pixels, CHANNELS, CLASSES, 1)
+    model = networks_by_name.build(name, pixels, CHANNELS, CLASSES, 1)
     rows = [
         {**geometry._asdict(), "count": count, "gflop": 2e-9 * batch * geometry.operations,
          "ms": implementations(geometry, batch, precision)}

@@ -11,7 +11,7 @@
     └── ContractError    (1)   a tool succeeded but its answer has the wrong shape
 
 Code below the command line raises these and never prints or exits. Any other exception that reaches the command line is
-a bug (exit code 3). The codes that no error has are in cli/exit_codes.py.
+a bug (exit code 3). The numbers of all codes are in exit_codes.py.
 """
 
 import errno
@@ -19,6 +19,8 @@ import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+
+from orchestrator import exit_codes
 
 LAST_LINES = 20  # of the output of a tool that failed
 # Reasons for which a file cannot be written, never a socket, and the remedy of each.
@@ -42,7 +44,7 @@ def command(words: str, cluster: str = "default") -> str:
 class OrchestratorError(Exception):
     """Any other failure. The base class of all errors."""
 
-    exit_code = 1
+    exit_code = exit_codes.FAILED
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -52,7 +54,7 @@ class OrchestratorError(Exception):
 class ConfigError(OrchestratorError):
     """A wrong option, key, value or file; nothing was changed."""
 
-    exit_code = 2
+    exit_code = exit_codes.WRONG_INPUT
 
     def __init__(self, problems: Sequence[str], hint: str = "") -> None:
         super().__init__("\n".join(problems), hint)
@@ -65,7 +67,7 @@ class PreflightError(OrchestratorError):
     ``others`` are further findings of the same check.
     """
 
-    exit_code = 2
+    exit_code = exit_codes.WRONG_INPUT
 
     def __init__(self, message: str, hint: str = "", others: Sequence["PreflightError"] = ()) -> None:
         super().__init__(message, hint)
@@ -128,7 +130,7 @@ class RunFailed(OrchestratorError):
 class RunStopped(RunFailed):
     """A run was stopped, or its node was shut down; it wrote a checkpoint and can be resumed."""
 
-    exit_code = 75  # EX_TEMPFAIL of BSD's sysexits.h, as the run's own
+    exit_code = exit_codes.RUN_STOPPED
 
 
 class ContractError(OrchestratorError):

@@ -10,7 +10,7 @@ from typing import Any
 
 import keras
 
-from orchestrator.trainer.models import registry
+from orchestrator.trainer.models import networks_by_name
 
 REFERENCE = {"lenet": (28, 1, 10), "resnet20": (32, 3, 10), "inception_v3": (299, 3, 1000), "dense": (1, 6, 3)}
 SIZES = (224, 128, 64, 32)  # pixels, in addition to the reference's; a prediction uses the nearest size
@@ -19,7 +19,11 @@ FIXED = ("lenet", "resnet20", "dense")  # networks of small images
 
 
 def main() -> None:
-    print(json.dumps({name: network(name) for name in sorted([*registry.IMAGES, *registry.TABLES])}, indent=None))
+    print(
+        json.dumps(
+            {name: network(name) for name in sorted([*networks_by_name.IMAGES, *networks_by_name.TABLES])}, indent=None
+        )
+    )
 
 
 def network(name: str) -> dict[str, Any]:
@@ -34,7 +38,7 @@ def layers(name: str, size: int, channels: int, classes: int) -> list[list[float
     """Return numbers of each layer with weights: gradients, millions of multiplications and of outputs per image."""
     rows: list[list[float]] = []
     pending = 0.0  # outputs of layers without weights, whose gradients are computed before those of the layer before
-    for layer in registry.build(name, size, channels, classes, 1).layers:
+    for layer in networks_by_name.build(name, size, channels, classes, 1).layers:
         outputs = math.prod(layer.output.shape[1:]) / 1e6 if hasattr(layer, "output") else 0.0
         gradients = sum(math.prod(variable.shape) for variable in layer.trainable_variables)
         if isinstance(layer, keras.layers.BatchNormalization):

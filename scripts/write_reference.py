@@ -1,7 +1,7 @@
 """Write docs/reference from the code: ``python -m scripts.write_reference``.
 
-The commands come from Typer, the keys of cluster.yaml from the config models, the exit codes from errors.py and
-cli/exit_codes.py.
+The commands come from Typer, the keys of cluster.yaml from the config models, the exit codes from exit_codes.py
+and errors.py.
 """
 
 from collections.abc import Iterator
@@ -11,8 +11,7 @@ from typing import Any
 import typer
 import yaml
 
-from orchestrator import cli, config, errors
-from orchestrator.cli import exit_codes
+from orchestrator import cli, config, errors, exit_codes
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "reference"

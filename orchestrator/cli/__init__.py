@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from orchestrator import __version__
-from orchestrator.cli import exit_codes, process_setup
+from orchestrator import __version__, exit_codes
+from orchestrator.cli import process_setup, report_errors
 from orchestrator.process import interrupts
 
 # Commands in the order of `--help`, each with the module that registers it.
@@ -83,7 +83,7 @@ class _Commands(TyperGroup):
             process_setup.require_directory()
             return super().invoke(ctx)
         except (KeyboardInterrupt, EOFError, typer.Abort):
-            exit_codes.print_error("interrupted")
+            report_errors.print_error("interrupted")
             raise typer.Exit(exit_codes.INTERRUPTED) from None
 
 
@@ -115,6 +115,6 @@ def main() -> NoReturn:
     """Run a command of the console script; turn errors into one message and an exit code."""
     process_setup.prepare()
     interrupts.keep_programs_interruptible()
-    code = exit_codes.of(process_setup.require_utf8_arguments) or exit_codes.of(app)
-    unwritten = exit_codes.of(sys.stdout.flush)
+    code = report_errors.exit_code_of(process_setup.require_utf8_arguments) or report_errors.exit_code_of(app)
+    unwritten = report_errors.exit_code_of(sys.stdout.flush)
     sys.exit(code or unwritten)

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from orchestrator import process, progress, state
-from orchestrator.cli import chosen_cluster, exit_codes, follow_run, launch_options, options, output
+from orchestrator import exit_codes, process, progress, state
+from orchestrator.cli import chosen_cluster, follow_run, launch_options, options, output
 from orchestrator.cli.options import ConfigFile, Json, Name, key
 from orchestrator.cli.runs import RunName
 from orchestrator.cluster import Cluster

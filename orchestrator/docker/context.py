@@ -16,7 +16,7 @@ from orchestrator.config import Config, Framework
 from orchestrator.errors import PreflightError
 
 # Imported by the trainer, outside its package.
-SHARED = ("bottleneck", "cpu_usage", "grace_periods", "launch_layout", "schema", "untrusted_files")
+SHARED = ("bottleneck", "cpu_usage", "exit_codes", "grace_periods", "launch_layout", "schema", "untrusted_files")
 PASSED_ON = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "NO_PROXY")
 PASSED_ON_AS_IS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from orchestrator import __version__, cluster_lock, node_health, progress, providers, state, terraform
+from orchestrator import __version__, node_health, progress, providers, state, terraform
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import NodesFailed, OrchestratorError, command
@@ -18,7 +18,7 @@ from orchestrator.runs import control
 from orchestrator.schema import bounded_files
 from orchestrator.schema.bounded_files import Unreadable
 from orchestrator.services import jupyter
-from orchestrator.state import Record, StateDir
+from orchestrator.state import Record, StateDir, cluster_lock
 
 
 @dataclass(frozen=True)

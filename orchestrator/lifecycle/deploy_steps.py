@@ -9,7 +9,7 @@ from orchestrator.ansible.inventory import inventory
 from orchestrator.cluster import Cluster
 from orchestrator.config import stored
 from orchestrator.errors import NodesFailed
-from orchestrator.lifecycle import host_vars, skip_unchanged_nodes
+from orchestrator.lifecycle import host_vars, skip_ansible_if_unchanged
 from orchestrator.monitoring import alert_receivers
 from orchestrator.ssh import pinned_host_keys
 from orchestrator.state import Record, StateDir
@@ -72,9 +72,11 @@ class NodeSteps:
         alert_receivers.save(self.state_dir, stored(self.record.config))
         values = host_vars.for_ansible(self.state_dir, self.record, cluster)
         hosts = inventory(cluster, self.state_dir.key, self.state_dir.known_hosts, self.record.host_keys, values)
-        mark = skip_unchanged_nodes.fingerprint(hosts)
+        mark = skip_ansible_if_unchanged.fingerprint(hosts)
         with progress.step("Configuring nodes") as step:
-            if mark == self.record.fingerprint and skip_unchanged_nodes.are_nodes_unchanged(self.state_dir, cluster):
+            if mark == self.record.fingerprint and skip_ansible_if_unchanged.are_nodes_unchanged(
+                self.state_dir, cluster
+            ):
                 self.changed = dict.fromkeys(cluster.nodes, 0)
                 return
             self._note_configured("")

@@ -2,14 +2,14 @@
 
 from contextlib import suppress
 
-from orchestrator import cluster_lock, progress, providers, state
+from orchestrator import progress, providers, state
 from orchestrator.ansible import shared_ssh_connections
 from orchestrator.config import Config
 from orchestrator.errors import OrchestratorError, command
 from orchestrator.lifecycle import fetch_before_removal, save_series
 from orchestrator.lifecycle.receipt import Receipt
 from orchestrator.providers import Resource
-from orchestrator.state import Record, StateDir
+from orchestrator.state import Record, StateDir, cluster_lock
 
 
 def teardown(name: str, config: Config | None = None, keep_metrics: bool = True, discard_runs: bool = False) -> Receipt:

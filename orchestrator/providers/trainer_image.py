@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-from orchestrator import cluster_lock, progress, state
+from orchestrator import progress, state
 from orchestrator.cluster import SHARED
 from orchestrator.config import stored
 from orchestrator.docker import build, context, image_archive
 from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
-from orchestrator.state import Record, StateDir
+from orchestrator.state import Record, StateDir, cluster_lock
 
 IMAGE = "trainer"
 # The image on nodes lacks /usr and /opt, so it must not replace the built one if this machine is also a node.

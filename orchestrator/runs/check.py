@@ -1,11 +1,10 @@
 """Cluster check: start every rank, verify an allreduce, and time messages and a step."""
 
-from orchestrator import cluster_lock
 from orchestrator.cluster import PYTHON, Cluster, require_a_gpu_each
 from orchestrator.config import Launch
 from orchestrator.runs import control
 from orchestrator.runs.run_record import Run
-from orchestrator.state import StateDir
+from orchestrator.state import StateDir, cluster_lock
 
 KIND, MEASURED = "check", "check.json"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from orchestrator import cluster_lock, progress
+from orchestrator import progress
 from orchestrator.cluster import Cluster
 from orchestrator.errors import command
 from orchestrator.runs import control, fetch_limits, user_variables
@@ -16,7 +16,7 @@ from orchestrator.runs.run_record import Run
 from orchestrator.runs.store import STATUS, TURN, is_collected
 from orchestrator.schema import Checkpoints
 from orchestrator.ssh import Session, parsed
-from orchestrator.state import StateDir
+from orchestrator.state import StateDir, cluster_lock
 
 WAIT_SECONDS = 3600.0
 INDEX, OUTPUT = "checkpoints/index.json", "output/"

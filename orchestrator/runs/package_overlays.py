@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from orchestrator import cluster_lock, ssh
+from orchestrator import ssh
 from orchestrator.cluster import PYTHON, SHARED
 from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.runs import control, store
@@ -11,7 +11,7 @@ from orchestrator.runs.run_record import Run
 from orchestrator.schema.bounded_files import shown
 from orchestrator.schema.packages import MANIFEST, Overlay, Overlays
 from orchestrator.ssh import Session
-from orchestrator.state import StateDir
+from orchestrator.state import StateDir, cluster_lock
 
 DIRECTORY = f"{SHARED}/packages"
 PROGRAM = "orchestrator.trainer.packages.list_and_remove"

@@ -8,7 +8,7 @@ import contextlib
 import secrets
 from collections.abc import Sequence
 
-from orchestrator import cluster_lock, progress, ssh
+from orchestrator import progress, ssh
 from orchestrator.cluster import PYTHON, Cluster
 from orchestrator.config import Launch
 from orchestrator.docker import context
@@ -24,7 +24,7 @@ from orchestrator.schema.packages import (
     PackagesRequest,
 )
 from orchestrator.ssh import Session, Unreachable
-from orchestrator.state import StateDir
+from orchestrator.state import StateDir, cluster_lock
 
 PROGRAM = "orchestrator.trainer.packages.install"
 WITHOUT = "`run --no-packages` uses the image's packages alone"

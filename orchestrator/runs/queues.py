@@ -3,14 +3,14 @@
 import time
 from collections.abc import Sequence
 
-from orchestrator import cluster_lock, providers, state
+from orchestrator import providers, state
 from orchestrator.cluster import PYTHON, Cluster, ranks_by_host
 from orchestrator.config import Launch
 from orchestrator.runs import control, run_record, store
 from orchestrator.runs.control import NodeResources
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import Queue, QueuedRun
-from orchestrator.state import StateDir
+from orchestrator.state import StateDir, cluster_lock
 
 FILE = "queue.json"
 

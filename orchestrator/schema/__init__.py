@@ -49,9 +49,7 @@ from orchestrator.schema.results import (
     World,
 )
 from orchestrator.schema.runs import (
-    KILLED,
     LOG_TAG,
-    TERMINATED,
     CheckMessage,
     CheckRank,
     CheckResult,
@@ -79,12 +77,10 @@ from orchestrator.schema.training import (
 )
 
 __all__ = [
-    "KILLED",
     "LOCAL_DATA",
     "LOG_TAG",
     "MANIFEST",
     "SMALL_IMAGE",
-    "TERMINATED",
     "Address",
     "CheckMessage",
     "CheckRank",

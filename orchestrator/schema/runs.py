@@ -9,9 +9,6 @@ from orchestrator.schema.file_model import File, Time
 
 State = Literal["finished", "failed", "stopped"]
 LOG_TAG = re.compile(r"^\[(?:\d+,)?(\d+)\]<(?:stdout|stderr)>:")  # of a rank's line in a run's log, by the launcher
-# Exit code of a run that was asked to end and wrote a checkpoint: EX_TEMPFAIL of BSD's sysexits.h, "try again later".
-TERMINATED = 75
-KILLED = 128 + 9  # exit code of a process that SIGKILL ended, as shells give it
 
 
 class Failure(File):

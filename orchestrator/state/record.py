@@ -30,7 +30,7 @@ class Record(BaseModel):
 
     ``missing`` has the reason for each requested node that is not in the cluster. ``applied`` are the variables that
     ``cluster`` was created with: a deploy that is killed or fails leaves others in ``variables``. ``fingerprint`` is
-    that of Ansible's input when it last succeeded (:mod:`orchestrator.lifecycle.skip_unchanged_nodes`).
+    that of Ansible's input when it last succeeded (:mod:`orchestrator.lifecycle.skip_ansible_if_unchanged`).
     """
 
     version: int = VERSION

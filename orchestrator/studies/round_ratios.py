@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from orchestrator.schema.studies import Launch
-from orchestrator.studies import statistics
-from orchestrator.studies.statistics import Estimate
+from orchestrator.studies import confidence_intervals
+from orchestrator.studies.confidence_intervals import Estimate
 
 Key = tuple[str, bool]  # of a contestant: the key of its cell, and whether it is the second one of the A/A pair
 
@@ -36,4 +36,4 @@ def ratio(launches: Sequence[Launch], key: Key, base: Key) -> Estimate | None:
     Returns:
         The estimate; None if no round measured both.
     """
-    return statistics.ratio(by_round(launches, key), by_round(launches, base))
+    return confidence_intervals.ratio(by_round(launches, key), by_round(launches, base))

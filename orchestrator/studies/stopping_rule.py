@@ -9,9 +9,9 @@
 ``at_most``     after so many rounds the study is complete, however wide its intervals are
 ==============  ==============================================================================================
 
-Ratio and interval are of :mod:`orchestrator.studies.statistics`, after Hoefler and Belli, SC'15. An interval that is
-looked at after each round stops a little too often when it is narrow by chance: with 2 % of noise and a ``width`` of
-0.02 to 0.08 it then holds the ratio 92 to 97 % of the time (``tests/unit/studies/test_stopping_rule.py``).
+Ratio and interval are of :mod:`orchestrator.studies.confidence_intervals`, after Hoefler and Belli, SC'15. An interval
+that is looked at after each round stops a little too often when it is narrow by chance: with 2 % of noise and a
+``width`` of 0.02 to 0.08 it then holds the ratio 92 to 97 % of the time (``tests/unit/studies/test_stopping_rule.py``).
 
 :mod:`orchestrator.studies.failed_and_busy_launches` decides which launches of a round are repeated.
 """
@@ -19,9 +19,9 @@ looked at after each round stops a little too often when it is narrow by chance:
 from collections.abc import Collection, Sequence
 
 from orchestrator.schema.studies import Cell, Launch
+from orchestrator.studies.confidence_intervals import Estimate
 from orchestrator.studies.contestants import Contestant, base_of
 from orchestrator.studies.round_ratios import Key, ratio
-from orchestrator.studies.statistics import Estimate
 from orchestrator.studies.study_definition import Study
 
 

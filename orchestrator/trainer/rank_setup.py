@@ -16,7 +16,7 @@ from orchestrator.trainer.autotune import choose_compression, choose_convolution
 from orchestrator.trainer.autotune import choose_precision as autotune_precision
 from orchestrator.trainer.comm import allreduce, compressed
 from orchestrator.trainer.data import batches, local_copy
-from orchestrator.trainer.models import registry
+from orchestrator.trainer.models import networks_by_name
 from orchestrator.trainer.optim import optimizers
 from orchestrator.trainer.optim.nonfinite import Guard
 from orchestrator.trainer.step_profile import StepProfile
@@ -147,9 +147,9 @@ def build(config: TrainConfig, directory: Path) -> Trainer:
     steps = max(1, train_split.size // (hvd.size() * batch))
     planned = min(config.steps or sys.maxsize, config.epochs * steps)
     config = config.model_copy(update={"xla": choose_xla.choose(config, planned * batch)})
-    model = registry.build(config.model, config.image_size, config.channels, config.classes, config.seed)
+    model = networks_by_name.build(config.model, config.image_size, config.channels, config.classes, config.seed)
     if config.xla:
-        registry.prepare_for_xla(model)
+        networks_by_name.prepare_for_xla(model)
     choices = choose_convolutions.choose(config, model, batch // passes)
     gradients = sum(4 * math.prod(variable.shape) for variable in model.trainable_variables)
     chosen = choose_compression.choose(config, directory, gradients)
@@ -157,6 +157,6 @@ def build(config: TrainConfig, directory: Path) -> Trainer:
     optimizer = optimizers.build(config)
     optimizer.build(model.trainable_variables)
     compressed.broadcast_variables([v.value for v in [*model.variables, *optimizer.variables]])
-    registry.offset_dropout_seeds(model, hvd.rank())
+    networks_by_name.offset_dropout_seeds(model, hvd.rank())
     started = time.monotonic()
     return Trainer(config, model, optimizer, train_split, test_split, batch, steps, started, data_path=data_path)

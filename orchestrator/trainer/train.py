@@ -20,7 +20,8 @@ if __name__ == "__main__":
 
 import horovod.tensorflow as hvd
 
-from orchestrator.schema import TERMINATED, TrainConfig
+from orchestrator import exit_codes
+from orchestrator.schema import TrainConfig
 from orchestrator.trainer import compiled_steps, rank_setup, results
 from orchestrator.trainer.checkpoints import checkpoint
 from orchestrator.trainer.comm import allreduce
@@ -29,7 +30,7 @@ from orchestrator.trainer.loop import Training
 
 
 def main(run_directory: Path) -> int:
-    """Train; return the rank's exit code: 0, or TERMINATED if the run was asked to end and left a checkpoint."""
+    """Train; return the rank's exit code: 0, or RUN_STOPPED if the run was asked to end and left a checkpoint."""
     config = TrainConfig.model_validate_json((run_directory / "config.json").read_text())
     allreduce.begin()
     results.say(f"{hvd.size()} ranks: reading {config.dataset}, building {config.model}")
@@ -45,7 +46,7 @@ def main(run_directory: Path) -> int:
             ended = training.run()
         except DataError as error:
             sys.exit(f"rank {hvd.rank()} after step {trainer.step} (epoch {trainer.epoch}): {error}")
-    return TERMINATED if ended == "terminated" else 0
+    return exit_codes.RUN_STOPPED if ended == "terminated" else 0
 
 
 def _build_trainer(config: TrainConfig, run_directory: Path) -> rank_setup.Trainer:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.schema import CheckResult
-from orchestrator.trainer.check import measurement_size
+from orchestrator.trainer.check import message_and_step_sizes
 from tests.trainer import launcher
 
 # Rank 1 computes for 5 ms of every 100 ms once its libraries are loaded, as under a CPU quota of 0.05: a helper
@@ -51,6 +51,6 @@ def test_slow_rank_measures_a_smaller_step(tmp_path: Path) -> None:
     result, output = check(tmp_path / "run", ":1")
     assert result.step_work < 1
     assert result.step_seconds > 0
-    assert result.step_seconds <= measurement_size.SECONDS
+    assert result.step_seconds <= message_and_step_sizes.SECONDS
     assert result.whole_step_seconds == pytest.approx(result.step_seconds / result.step_work)
     assert "of the whole: more would take too long" in output

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.trainer.models import registry
+from orchestrator.trainer.models import networks_by_name
 from tests.trainer import launcher
 
 # Several messages of two types, one variable larger than a message; then the values that each rank has.
@@ -29,7 +29,7 @@ print("as rank 0 has them:", hvd.rank())
 
 @pytest.mark.parametrize("name", ["resnet20", "mobilenet_v2", "lenet"])
 def test_weights_follow_from_the_seed(name: str) -> None:
-    first, again, other = (registry.build(name, 32, 3, 10, seed).get_weights() for seed in (1, 1, 2))
+    first, again, other = (networks_by_name.build(name, 32, 3, 10, seed).get_weights() for seed in (1, 1, 2))
     for number, weights in enumerate(first):
         np.testing.assert_array_equal(weights, again[number])
         assert weights.ndim < 2 or not np.array_equal(weights, other[number])
@@ -38,7 +38,7 @@ def test_weights_follow_from_the_seed(name: str) -> None:
 @pytest.mark.parametrize("name", ["resnet20", "mobilenet_v2", "lenet"])
 def test_no_two_kernels_of_a_network_are_equal(name: str) -> None:
     """Two are if layers share an initializer, whose seed is drawn when it is made."""
-    kernels = [weights for weights in registry.build(name, 32, 3, 10, seed=1).get_weights() if weights.ndim > 1]
+    kernels = [weights for weights in networks_by_name.build(name, 32, 3, 10, seed=1).get_weights() if weights.ndim > 1]
     beginnings = {tuple(kernel.ravel()[:20] / kernel.std()) for kernel in kernels}
     assert len(beginnings) == len(kernels)
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer.models import registry
+from orchestrator.trainer.models import networks_by_name
 
-RECIPES = Path(registry.__file__).parents[2] / "recipes"
+RECIPES = Path(networks_by_name.__file__).parents[2] / "recipes"
 
 
 def trainable(model: keras.Model) -> int:
@@ -20,7 +20,7 @@ def trainable(model: keras.Model) -> int:
 
 @functools.cache
 def network(name: str) -> keras.Model:
-    return registry.build(name, 64, 3, 1000, seed=1)
+    return networks_by_name.build(name, 64, 3, 1000, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def network(name: str) -> keras.Model:
     ],
 )
 def test_imagenet_networks_have_the_published_parameters(name: str, published: int) -> None:
-    model = registry.build(name, 299 if name == "inception_v3" else 224, 3, 1000, seed=1)
+    model = networks_by_name.build(name, 299 if name == "inception_v3" else 224, 3, 1000, seed=1)
     assert trainable(model) == published == output(name)["parameters"]
 
 
@@ -46,13 +46,13 @@ def output(name: str) -> dict[str, int]:
     return {key: int(value) for key, value in re.findall(r"\b(parameters|image_size|channels|classes): (\d+)", text)}
 
 
-@pytest.mark.parametrize("name", [*registry.IMAGES, *registry.TABLES])
+@pytest.mark.parametrize("name", [*networks_by_name.IMAGES, *networks_by_name.TABLES])
 def test_every_network_has_a_recipe(name: str) -> None:
     assert (RECIPES / f"{name}.yaml").exists()
 
 
 def test_table_network_takes_rows_unscaled() -> None:
-    model = registry.build("dense", 1, 6, 3, seed=1)
+    model = networks_by_name.build("dense", 1, 6, 3, seed=1)
     assert trainable(model) == (6 + 1) * 64 + (64 + 1) * 64 + (64 + 1) * 3 == output("dense")["parameters"]
     assert (model.inputs[0].dtype, model.input_shape) == ("float32", (None, 1, 1, 6))
     assert model(np.zeros((2, 1, 1, 6), np.float32)).shape == (2, 3)
@@ -60,7 +60,7 @@ def test_table_network_takes_rows_unscaled() -> None:
 
 def test_resnet20_has_the_parameters_of_its_paper() -> None:
     """He et al. 2016, table 6: 0.27 M. This network has 1x1 projections where the shape changes."""
-    count = trainable(registry.build("resnet20", 32, 3, 10, seed=1))
+    count = trainable(networks_by_name.build("resnet20", 32, 3, 10, seed=1))
     assert count == 272_474 == output("resnet20")["parameters"]
     assert round(count / 1e6, 2) == 0.27
 
@@ -68,7 +68,7 @@ def test_resnet20_has_the_parameters_of_its_paper() -> None:
 @pytest.mark.parametrize(("size", "padding"), [(28, "same"), (32, "valid")])
 def test_lenet_pads_28_pixels_to_32(size: int, padding: str) -> None:
     """LeCun et al. 1998, section II-B, with C3 connected to all of S2: 156 + 2416 + 48120 + 10164 + 850."""
-    model = registry.build("lenet", size, 1, 10, seed=1)
+    model = networks_by_name.build("lenet", size, 1, 10, seed=1)
     assert trainable(model) == 61_706 == output("lenet")["parameters"]
     assert next(layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D)).padding == padding
 
@@ -81,7 +81,7 @@ def test_network_name_counts_its_layers_with_weights(name: str, layers: int) -> 
 
 
 def first_weights(seed: int) -> list[np.ndarray]:
-    model = registry.build("resnet20", 32, 3, 10, seed=seed)
+    model = networks_by_name.build("resnet20", 32, 3, 10, seed=seed)
     return [np.array(variable.numpy()) for variable in model.variables]
 
 
@@ -99,7 +99,7 @@ def test_initial_weights_ignore_earlier_draws() -> None:
 
 
 def test_only_the_last_gamma_of_bottleneck_blocks_is_zero() -> None:
-    model = registry.build("resnet50", 32, 3, 10, seed=1)
+    model = networks_by_name.build("resnet50", 32, 3, 10, seed=1)
     gammas = [layer.gamma.numpy() for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization)]
     assert sum(not gamma.any() for gamma in gammas) == 16
     assert all(gamma.all() or not gamma.any() for gamma in gammas)
@@ -121,7 +121,7 @@ def test_only_the_last_gamma_of_bottleneck_blocks_is_zero() -> None:
 )
 def test_models_map_bytes_to_float32_logits(name: str, size: int, channels: int, precision: str) -> None:
     keras.mixed_precision.set_dtype_policy(precision)
-    model = registry.build(name, size, channels, 7, seed=1)
+    model = networks_by_name.build(name, size, channels, 7, seed=1)
     images = np.random.default_rng(1).integers(0, 256, (3, size, size, channels), np.uint8)
     logits = model(images, training=False)
     assert (model.inputs[0].dtype, model.input_shape) == ("uint8", (None, size, size, channels))
@@ -131,7 +131,7 @@ def test_models_map_bytes_to_float32_logits(name: str, size: int, channels: int,
 
 @pytest.mark.parametrize(("size", "last"), [(28, 4), (32, 4), (64, 2), (224, 7)])
 def test_mobilenet_downsamples_small_images_less(size: int, last: int) -> None:
-    model = registry.build("mobilenet_v2", size, 3, 10, seed=1)
+    model = networks_by_name.build("mobilenet_v2", size, 3, 10, seed=1)
     pooling = next(layer for layer in model.layers if isinstance(layer, keras.layers.GlobalAveragePooling2D))
     assert pooling.input.shape[1] == last
 
@@ -141,7 +141,7 @@ def masked(rank: int, seed: int = 1) -> np.ndarray:
     images = keras.Input((100,))
     keras.utils.set_random_seed(seed)
     model = keras.Model(images, keras.layers.Dropout(0.5)(images))
-    registry.offset_dropout_seeds(model, rank)
+    networks_by_name.offset_dropout_seeds(model, rank)
     draws = [model(np.ones((1, 100), np.float32), training=True) for _ in range(2)]
     assert not np.array_equal(*draws)
     return np.array(draws[1])
@@ -167,20 +167,20 @@ def test_dropout_depends_only_on_model_variables() -> None:
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
 def test_weights_are_float32_in_mixed_precision(precision: str) -> None:
     keras.mixed_precision.set_dtype_policy(precision)
-    model = registry.build("resnet20", 32, 3, 10, seed=1)
+    model = networks_by_name.build("resnet20", 32, 3, 10, seed=1)
     assert {variable.dtype for variable in model.variables if variable.path != "seed"} == {"float32"}
     assert model.layers[2].compute_dtype == precision.removeprefix("mixed_")
 
 
 @pytest.mark.parametrize(("size", "first"), [(63, (3, 3)), (64, (7, 7))])
 def test_small_images_start_with_a_3x3_convolution(size: int, first: tuple[int, int]) -> None:
-    model = registry.build("resnet50", size, 3, 10, seed=1)
+    model = networks_by_name.build("resnet50", size, 3, 10, seed=1)
     convolution = next(layer for layer in model.layers if isinstance(layer, keras.layers.Conv2D))
     pooled = any(isinstance(layer, keras.layers.MaxPooling2D) for layer in model.layers)
     assert (convolution.kernel_size, pooled) == (first, first == (7, 7))
 
 
 def test_pixels_are_scaled_to_unit_variance() -> None:
-    model = registry.build("resnet20", 32, 3, 10, seed=1)
+    model = networks_by_name.build("resnet20", 32, 3, 10, seed=1)
     scaled = model.layers[1](tf.constant([[[[0, 128, 255]]]], tf.uint8))
     assert scaled.numpy().ravel().tolist() == [-2.0, 0.0, 255 / 64 - 2.0]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer.models import registry
+from orchestrator.trainer.models import networks_by_name
 from orchestrator.trainer.models.batch_normalization import CEILINGS, FusedBatchNormalization
 from orchestrator.trainer.tensorflow_operations import library
 
@@ -98,8 +98,8 @@ def test_equal_pixels_have_no_variance() -> None:
 
 
 def test_network_for_xla_uses_operations_of_tensorflow() -> None:
-    model = registry.build("resnet20", 32, 3, 10, 1)
-    registry.prepare_for_xla(model)
+    model = networks_by_name.build("resnet20", 32, 3, 10, 1)
+    networks_by_name.prepare_for_xla(model)
     traced = tf.function(lambda: model(tf.zeros([2, 32, 32, 3], tf.uint8), training=True), autograph=False)
     kinds = {operation.type for operation in traced.get_concrete_function().graph.get_operations()}
     assert "FusedBatchNormV3" in kinds

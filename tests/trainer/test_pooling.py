@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer.models import registry
+from orchestrator.trainer.models import networks_by_name
 from orchestrator.trainer.models.pooling import MaxPooling2D
 
 SIZES = [(2, 2, "valid", 28), (2, 2, "same", 7), (3, 2, "valid", 13), (3, 2, "same", 16), (3, 1, "same", 9)]
@@ -37,8 +37,8 @@ def test_slices_give_values_and_gradients_of_the_operation(
 @pytest.mark.parametrize("name", ["lenet", "alexnet", "googlenet", "vgg16", "resnet50"])
 def test_xla_compiles_a_network_with_pooling_in_deterministic_mode(name: str) -> None:
     pixels = 75 if name != "lenet" else 28
-    model = registry.build(name, pixels, 3, 10, seed=1)
-    registry.prepare_for_xla(model)
+    model = networks_by_name.build(name, pixels, 3, 10, seed=1)
+    networks_by_name.prepare_for_xla(model)
     tf.config.experimental.enable_op_determinism()
 
     def gradients(images: tf.Tensor) -> tf.Tensor:

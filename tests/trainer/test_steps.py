@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from orchestrator.trainer import compiled_steps
 from orchestrator.trainer.data.batches import Split
-from orchestrator.trainer.models import registry
+from orchestrator.trainer.models import networks_by_name
 from orchestrator.trainer.rank_setup import Trainer
 from tests import samples
 
@@ -39,7 +39,7 @@ def test_top5_counts_all_if_there_are_fewer_than_five_classes() -> None:
 
 
 def test_evaluation_is_traced_once_for_all_batch_sizes() -> None:
-    model = registry.build("lenet", 28, 1, 10, seed=1)
+    model = networks_by_name.build("lenet", 28, 1, 10, seed=1)
     nothing = Split(0, lambda index, seed: (index, seed), 1)
     trainer = Trainer(samples.train_config(), model, keras.optimizers.SGD(), nothing, nothing, 4, 1, 0.0)
     evaluate: Any = compiled_steps.evaluation(trainer)

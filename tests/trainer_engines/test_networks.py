@@ -9,7 +9,7 @@ import torch
 
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer.engines import initial_weights, keras_network, torch_networks, weight_files
-from orchestrator.trainer.models import registry
+from orchestrator.trainer.models import networks_by_name
 from orchestrator.trainer.models.batch_normalization import Normalization
 from tests import samples
 
@@ -23,7 +23,9 @@ def config(model: str, size: int) -> TrainConfig:
 
 
 def ours(settings: TrainConfig) -> keras.Model:
-    return registry.build(settings.model, settings.image_size, settings.channels, settings.classes, settings.seed)
+    return networks_by_name.build(
+        settings.model, settings.image_size, settings.channels, settings.classes, settings.seed
+    )
 
 
 def random_weights(model: keras.Model) -> weight_files.Weights:

@@ -8,7 +8,6 @@ import pytest
 
 from orchestrator import errors
 from orchestrator.errors import CommandFailed, ConfigError, NodesFailed, OrchestratorError
-from orchestrator.schema import TERMINATED
 
 
 @pytest.mark.parametrize(
@@ -21,7 +20,7 @@ from orchestrator.schema import TERMINATED
         ("CommandFailed", 1),
         ("NodesFailed", 1),
         ("RunFailed", 1),
-        ("RunStopped", TERMINATED),
+        ("RunStopped", 75),
         ("ContractError", 1),
     ],
 )

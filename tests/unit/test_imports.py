@@ -21,13 +21,13 @@ LAYERS = [
     {"runs"},
     {"providers"},
     {"ansible", "node_health", "services"},
-    {"ssh", "terraform", "cluster_lock"},
+    {"ssh", "terraform"},
     {"state"},
     {"docker", "recipes", "gpu_compatibility", "prediction"},
     {"config", "cluster", "process", "bottleneck", "cpu_usage"},
     {"schema", "progress"},
     {"errors", "packaged_files", "launch_layout", "grace_periods", "untrusted_files"},
-    {"lazy_imports"},
+    {"exit_codes", "lazy_imports"},
 ]
 # Packages that each package of the worker side may import; the modules outside of them may import all.
 ROOMS: dict[str, set[str]] = {

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from orchestrator import ssh
+from orchestrator import exit_codes, ssh
 from orchestrator.cluster import Cluster
 from orchestrator.errors import NodesFailed
 from orchestrator.runs import log_display, store
 from orchestrator.runs.control.head_sessions import head_session
 from orchestrator.runs.control.systemd_units import active
 from orchestrator.runs.run_record import Run
-from orchestrator.schema import KILLED, Failure, RunStatus
+from orchestrator.schema import Failure, RunStatus
 from orchestrator.ssh import Session
 from orchestrator.state import StateDir
 
@@ -104,6 +104,6 @@ def describe(failure: Failure, cluster: Cluster) -> str:
         return f"its start took too long: {ADDRESS.sub(lambda match: cluster.named(match[0]), ' '.join(failure.lines))}"
     if failure.reason == "launcher":
         return f"the launcher on {node} failed before any rank did:{tail}"
-    killed = " (killed: out of memory?)" if failure.exit_code == KILLED else ""
+    killed = " (killed: out of memory?)" if failure.exit_code == exit_codes.KILLED else ""
     how = "raised an error" if failure.exit_code is None else f"ended with exit code {failure.exit_code}{killed}"
     return f"rank {failure.rank} on {node} {how}:{tail}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from orchestrator import cluster_lock, progress, recipes
+from orchestrator import progress, recipes
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.recipes import gradient_exchange
@@ -12,7 +12,7 @@ from orchestrator.runs.jobs import trainer
 from orchestrator.runs.run_record import Run
 from orchestrator.runs.user_variables import UserEnvironment
 from orchestrator.schema import TrainConfig
-from orchestrator.state import StateDir
+from orchestrator.state import StateDir, cluster_lock
 
 SKIP = "--on-bad-sample skip continues without the samples that cannot be read"
 

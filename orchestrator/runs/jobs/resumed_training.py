@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from orchestrator import cluster_lock, progress
+from orchestrator import progress
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.runs import checksums, control, datasets, resumed_run_config, shared_data
@@ -13,7 +13,7 @@ from orchestrator.runs.run_record import Run
 from orchestrator.runs.user_variables import UserEnvironment
 from orchestrator.schema import TrainConfig
 from orchestrator.ssh import Session
-from orchestrator.state import StateDir
+from orchestrator.state import StateDir, cluster_lock
 
 
 def resume(

@@ -1,6 +1,6 @@
 """Start runs of users' scripts."""
 
-from orchestrator import cluster_lock, progress, state
+from orchestrator import progress, state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config, stored
 from orchestrator.runs import control, launchers, package_overlays, packages, source_archive
@@ -10,7 +10,7 @@ from orchestrator.runs.requirements import Requirements
 from orchestrator.runs.run_record import SCRIPT, Run
 from orchestrator.runs.script import Source
 from orchestrator.runs.user_variables import UserEnvironment
-from orchestrator.state import StateDir
+from orchestrator.state import StateDir, cluster_lock
 
 DIRECTORY = "src"  # of the script, in the run's directory
 

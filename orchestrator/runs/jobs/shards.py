@@ -1,6 +1,6 @@
 """Start runs that make shards of a data set, and that copy shards to every node."""
 
-from orchestrator import cluster_lock, progress, recipes
+from orchestrator import progress, recipes
 from orchestrator.cluster import SHARED, Cluster
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError, command
@@ -10,7 +10,7 @@ from orchestrator.runs.jobs import trainer
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import PrepareConfig, StageConfig
 from orchestrator.ssh import Session
-from orchestrator.state import StateDir
+from orchestrator.state import StateDir, cluster_lock
 
 DATASETS = ("imagenet",)  # those that are larger than memory
 

@@ -11,9 +11,9 @@ from orchestrator.bottleneck import split
 from orchestrator.schema import Epoch, Results, StepTimes
 from orchestrator.schema.accuracy import time_to_accuracy
 from orchestrator.schema.studies import Cell, Launch
-from orchestrator.studies import matrix, round_ratios, statistics
+from orchestrator.studies import confidence_intervals, matrix, round_ratios
+from orchestrator.studies.confidence_intervals import Estimate
 from orchestrator.studies.report.study_directory import StudyFiles
-from orchestrator.studies.statistics import Estimate
 from orchestrator.studies.study_definition import agrees
 
 ACROSS = ("ranks", "nodes")  # keys in which the cells of one curve differ
@@ -185,15 +185,15 @@ class _Matrix:
             again=[launch for launch in all_launches if launch.again],
             counting=counting,
             results=results,
-            images=statistics.median(list(rounds.values())),
-            speed_up=statistics.speed_up(rounds, base_rounds, base.ranks),
-            efficiency=statistics.efficiency(rounds, base_rounds, cell.ranks, base.ranks),
-            ratio=statistics.ratio(rounds, self.rounds[other]) if other != key else None,
+            images=confidence_intervals.median(list(rounds.values())),
+            speed_up=confidence_intervals.speed_up(rounds, base_rounds, base.ranks),
+            efficiency=confidence_intervals.efficiency(rounds, base_rounds, cell.ranks, base.ranks),
+            ratio=confidence_intervals.ratio(rounds, self.rounds[other]) if other != key else None,
             base=base,
             is_base=other == key and key in self.of_base.values(),
             top1=_estimate(results, lambda run: run.epochs[-1].test.top1 if run.epochs else None),
             parts=_parts(results),
-            to_accuracy=statistics.median([math.inf if seconds is None else seconds for seconds in times]),
+            to_accuracy=confidence_intervals.median([math.inf if seconds is None else seconds for seconds in times]),
             reached=sum(seconds is not None for seconds in times),
             seconds=_estimate(results, _epoch_seconds),
         )
@@ -205,7 +205,7 @@ def _identity(cell: Cell, *without: str) -> str:
 
 
 def _estimate(results: Iterable[Results], value: Callable[[Results], float | None]) -> Estimate | None:
-    return statistics.median([number for run in results if (number := value(run)) is not None])
+    return confidence_intervals.median([number for run in results if (number := value(run)) is not None])
 
 
 def _epoch_seconds(run: Results) -> float | None:

@@ -5,9 +5,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from orchestrator.schema.studies import Metric, Published
+from orchestrator.studies.confidence_intervals import Estimate
 from orchestrator.studies.report import published_numbers
 from orchestrator.studies.report.cells import Summary
-from orchestrator.studies.statistics import Estimate
 from orchestrator.studies.study_definition import agrees
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 
 from orchestrator.schema.csv_cells import no_formula
 from orchestrator.schema.studies import Cell, Launch
+from orchestrator.studies.confidence_intervals import Estimate
 from orchestrator.studies.report import number_text
 from orchestrator.studies.report.cells import Summary
-from orchestrator.studies.statistics import Estimate
 
 CELL = ("key", "engine", "model", "dataset", "batch", "nodes", "ranks", "options")
 ESTIMATES = ("images", "speed_up", "efficiency", "ratio", "top1", "to_accuracy", "seconds")

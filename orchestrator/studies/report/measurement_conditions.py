@@ -7,7 +7,7 @@ from statistics import median
 from orchestrator import recipes
 from orchestrator.schema import Results
 from orchestrator.schema.studies import Launch
-from orchestrator.studies import statistics
+from orchestrator.studies import confidence_intervals
 from orchestrator.studies.report import cells, number_text
 from orchestrator.studies.report.cells import Summary
 from orchestrator.studies.report.study_directory import StudyFiles
@@ -122,7 +122,7 @@ def aa_sentence(summaries: Iterable[Summary]) -> str:
 
 def aa_holds(summary: Summary) -> bool | None:
     """Return whether the interval of the A/A pair holds 1; None if it has no interval."""
-    return statistics.holds(cells.aa(summary))
+    return confidence_intervals.holds(cells.aa(summary))
 
 
 def _aa(summary: Summary) -> str:
@@ -131,7 +131,7 @@ def _aa(summary: Summary) -> str:
         return f"The A/A pair ({name}) has too few rounds for an interval: {pair.n if pair else 0}, at least 6 needed."
     ratio = f"{number_text.factor(pair.value)}, 95 % interval {number_text.factor(pair.interval.low)} to "
     ratio += f"{number_text.factor(pair.interval.high)}, {pair.n} rounds"
-    if statistics.holds(pair):
+    if confidence_intervals.holds(pair):
         return f"The same cell measured as two ({name}) has the ratio {ratio}: it holds 1, as it should."
     return (
         f"The same cell measured as two ({name}) has the ratio {ratio}: it does NOT hold 1. Differences of this size "

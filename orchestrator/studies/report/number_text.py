@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 from orchestrator import progress
-from orchestrator.studies.statistics import Estimate
+from orchestrator.studies.confidence_intervals import Estimate
 
 MISSING = "-"
 NOT_REACHED = "not reached"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from orchestrator.plot import charts, inline
 from orchestrator.plot.charts import Bar, Curve, Point
-from orchestrator.studies import statistics
+from orchestrator.studies import confidence_intervals
+from orchestrator.studies.confidence_intervals import Estimate
 from orchestrator.studies.report import cells, number_text
 from orchestrator.studies.report.cells import Group, Summary
-from orchestrator.studies.statistics import Estimate
 
 if TYPE_CHECKING:
     from orchestrator.plot.charts import Chart
@@ -170,5 +170,5 @@ def _learned(summary: Summary) -> tuple[list[float], list[Estimate]]:
     epochs = [results.epochs for results in summary.results if results.epochs]
     count = min(map(len, epochs), default=0)
     times = [list(accumulate(epoch.seconds + epoch.test_seconds for epoch in run)) for run in epochs]
-    scores = (statistics.median([run[number].test.top1 for run in epochs]) for number in range(count))
+    scores = (confidence_intervals.median([run[number].test.top1 for run in epochs]) for number in range(count))
     return [median(run[number] for run in times) for number in range(count)], [score for score in scores if score]

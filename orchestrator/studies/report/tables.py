@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from orchestrator.studies.confidence_intervals import Estimate
 from orchestrator.studies.report import measurement_conditions, number_text, published_numbers
 from orchestrator.studies.report.cells import Group, Summary
 from orchestrator.studies.report.compare_with_published import Comparison
 from orchestrator.studies.report.study_directory import StudyFiles
-from orchestrator.studies.statistics import Estimate
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Horovod program that proves a cluster: its ranks, that an allreduce sums, and its cost for each message size.
 
 It also measures a training step: a cluster that communicates fast while it computes nothing may do so by keeping its
-cores busy. ``measurement_size`` sets how much of both is measured.
+cores busy. ``message_and_step_sizes`` sets how much of both is measured.
 
 Bus bandwidth as nccl-tests defines it (github.com/NVIDIA/nccl-tests, doc/PERFORMANCE.md): the allreduce of S bytes over
 n ranks moves 2(n-1)/n * S over every link.
@@ -23,8 +23,8 @@ if os.environ.get("ORCHESTRATOR_RANK", "").endswith(":0"):
     print(f"loading {FRAMEWORK} and Horovod", flush=True)  # takes minutes on a slow node
 
 from orchestrator.schema import CheckMessage, CheckRank, CheckResult
-from orchestrator.trainer.check import measurement_size
-from orchestrator.trainer.check.measurement_size import MESSAGE_SIZES
+from orchestrator.trainer.check import message_and_step_sizes
+from orchestrator.trainer.check.message_and_step_sizes import MESSAGE_SIZES
 
 framework: Any = import_module(f"orchestrator.trainer.check.{FRAMEWORK.lower()}_measurements")
 hvd = framework.hvd
@@ -48,7 +48,7 @@ def main(run_directory: Path, max_work: float) -> None:
     ranks = hvd.allgather_object(result)
     clock = Clock()
     sizes = _measure_messages(clock)
-    side, step_seconds = _measure_step(clock, measurement_size.side(max_work))
+    side, step_seconds = _measure_step(clock, message_and_step_sizes.side(max_work))
     expected = hvd.size() * (hvd.size() + 1) / 2
     if hvd.rank() == 0:
         CheckResult(
@@ -57,7 +57,7 @@ def main(run_directory: Path, max_work: float) -> None:
             ranks=ranks,
             sizes=sizes,
             step_seconds=step_seconds,
-            step_work=measurement_size.work(side),
+            step_work=message_and_step_sizes.work(side),
         ).write(run_directory / "check.json")
     if total != expected:
         sys.exit(f"rank {hvd.rank()}: the allreduce of 1 to {hvd.size()} gave {total:g}, expected {expected:g}")
@@ -74,11 +74,12 @@ def say(text: str) -> None:
 
 def _measure_messages(clock: Clock) -> list[CheckMessage]:
     """Measure message sizes in ascending order for as long as MESSAGE_SECONDS allow."""
-    say(f"measuring messages of up to {MESSAGE_SIZES[-1] >> 20} MiB, for up to {measurement_size.MESSAGE_SECONDS:g} s")
+    seconds = message_and_step_sizes.MESSAGE_SECONDS
+    say(f"measuring messages of up to {MESSAGE_SIZES[-1] >> 20} MiB, for up to {seconds:g} s")
     messages: list[CheckMessage] = []
     for size in MESSAGE_SIZES:
-        longest = measurement_size.next_message_seconds([message.latency_seconds for message in messages])
-        if clock.seconds() + 2 * longest > measurement_size.MESSAGE_SECONDS:
+        longest = message_and_step_sizes.next_message_seconds([message.latency_seconds for message in messages])
+        if clock.seconds() + 2 * longest > message_and_step_sizes.MESSAGE_SECONDS:
             say(f"messages of {size:,} bytes and more are skipped: each may take {longest:.1f} s")
             break
         messages.append(_measure_message(size))
@@ -88,7 +89,7 @@ def _measure_messages(clock: Clock) -> list[CheckMessage]:
 def _measure_message(size: int) -> CheckMessage:
     send = partial(_send, framework.message(size // 4), size)
     first = allreduce_max(_seconds(send))  # negotiates and allocates
-    repeats, used = measurement_size.repeats(first), time.process_time()
+    repeats, used = message_and_step_sizes.repeats(first), time.process_time()
     latency = allreduce_max(statistics.median(_seconds(send) for _ in range(repeats)))
     cpu = allreduce_max((time.process_time() - used) / repeats)
     moved = 2 * (hvd.size() - 1) / hvd.size() * size
@@ -109,12 +110,12 @@ def _seconds(work: Callable[[], None]) -> float:
 
 def _measure_step(clock: Clock, largest_side: int) -> tuple[int, float]:
     """Return side and seconds of a step on the slowest rank: the minimum of several, since background load varies."""
-    remaining = measurement_size.SECONDS - clock.seconds()
+    remaining = message_and_step_sizes.SECONDS - clock.seconds()
     say(f"measuring a step that computes while its gradients are sent, for up to {remaining:.1f} s")
-    side, first = measurement_size.grow(_step_seconds, remaining / measurement_size.STEPS, largest_side)
+    side, first = message_and_step_sizes.grow(_step_seconds, remaining / message_and_step_sizes.STEPS, largest_side)
     say(f"{_describe_step(side)}: {first:.3f} s")
     steps = [first]
-    while len(steps) <= measurement_size.REPEATS and clock.seconds() + steps[-1] < measurement_size.SECONDS:
+    while len(steps) <= message_and_step_sizes.REPEATS and clock.seconds() + steps[-1] < message_and_step_sizes.SECONDS:
         steps.append(_step_seconds(side))
     return side, min(steps)
 
@@ -122,8 +123,8 @@ def _measure_step(clock: Clock, largest_side: int) -> tuple[int, float]:
 def _describe_step(side: int) -> str:
     flops, sent, share = (
         8 * side**3,
-        measurement_size.GROUPS * measurement_size.group_bytes(side),
-        measurement_size.work(side),
+        message_and_step_sizes.GROUPS * message_and_step_sizes.group_bytes(side),
+        message_and_step_sizes.work(side),
     )
     why = f" ({share:.2%} of the whole: more would take too long)" if share < 1 else ""
     return f"a step of {flops / 1e9:.3g} GFLOP and {sent / 1e6:.3g} MB{why}"

@@ -7,7 +7,7 @@ import horovod.torch as hvd
 import torch
 
 from orchestrator.trainer import gpu_of_rank
-from orchestrator.trainer.check import measurement_size
+from orchestrator.trainer.check import message_and_step_sizes
 
 
 def start() -> None:
@@ -38,7 +38,7 @@ def message(length: int) -> Callable[[], float]:
 
 def step(side: int) -> Callable[[], None]:
     """Return a function that computes a step with matrices of ``side``, and returns once its gradients have arrived."""
-    matrix, gradient = torch.full([side, side], 1.0 / side), torch.zeros(measurement_size.group_bytes(side) // 4)
+    matrix, gradient = torch.full([side, side], 1.0 / side), torch.zeros(message_and_step_sizes.group_bytes(side) // 4)
 
     def compute() -> None:
         _compute_and_send(matrix, gradient).item()
@@ -52,7 +52,7 @@ def _compute_and_send(matrix: torch.Tensor, gradient: torch.Tensor) -> torch.Ten
     The square of a matrix whose entries are all 1/side is the matrix itself.
     """
     sent = []
-    for number in range(measurement_size.GROUPS):
+    for number in range(message_and_step_sizes.GROUPS):
         matrix = matrix @ matrix
         sent.append(hvd.allreduce_async(gradient, op=hvd.Sum, name=f"step.{number}"))
     return matrix[0, 0] + sum(hvd.synchronize(handle)[0] for handle in sent)

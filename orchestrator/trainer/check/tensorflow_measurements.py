@@ -7,7 +7,7 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from orchestrator.trainer import gpu_of_rank
-from orchestrator.trainer.check import measurement_size
+from orchestrator.trainer.check import message_and_step_sizes
 
 
 def start() -> None:
@@ -38,7 +38,7 @@ def message(length: int) -> Callable[[], float]:
 
 def step(side: int) -> Callable[[], None]:
     """Return a function that computes a step with matrices of ``side``, and returns once its gradients have arrived."""
-    matrix, gradient = tf.fill([side, side], 1.0 / side), tf.zeros([measurement_size.group_bytes(side) // 4])
+    matrix, gradient = tf.fill([side, side], 1.0 / side), tf.zeros([message_and_step_sizes.group_bytes(side) // 4])
 
     def compute() -> None:
         _compute_and_send(matrix, gradient).numpy()
@@ -53,7 +53,7 @@ def _compute_and_send(matrix: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
     It is traced once for steps of any size. The square of a matrix whose entries are all 1/side is the matrix itself.
     """
     sent = []
-    for number in range(measurement_size.GROUPS):
+    for number in range(message_and_step_sizes.GROUPS):
         matrix = tf.matmul(matrix, matrix)
         with tf.control_dependencies([matrix]):
             sent.append(hvd.allreduce(tf.identity(gradient), op=hvd.Sum, name=f"step.{number}")[0])

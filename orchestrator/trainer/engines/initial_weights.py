@@ -4,13 +4,13 @@ import sys
 from pathlib import Path
 
 from orchestrator.trainer.engines import keras_network, step_inputs, weight_files
-from orchestrator.trainer.models import registry
+from orchestrator.trainer.models import networks_by_name
 
 
 def main(run_directory: Path) -> None:
     """Write the weights that ``train`` begins with."""
     config = step_inputs.read_config(run_directory)
-    model = registry.build(config.model, config.image_size, config.channels, config.classes, config.seed)
+    model = networks_by_name.build(config.model, config.image_size, config.channels, config.classes, config.seed)
     weight_files.write(run_directory / weight_files.INITIAL, keras_network.read(model))
 
 

@@ -12,7 +12,7 @@ from keras import layers
 
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer.engines.weight_files import Weights
-from orchestrator.trainer.models import registry
+from orchestrator.trainer.models import networks_by_name
 from orchestrator.trainer.models.batch_normalization import FusedBatchNormalization, Normalization
 from orchestrator.trainer.models.convolution import Convolution2D
 
@@ -28,7 +28,7 @@ KERAS_LAYERS: dict[type, type] = {Convolution2D: layers.Conv2D, FusedBatchNormal
 
 def build(config: TrainConfig) -> keras.Model:
     """Build the network of ``train`` with Keras' layers instead of this project's, and weight decay as regularizers."""
-    model = registry.build(config.model, config.image_size, config.channels, config.classes, config.seed)
+    model = networks_by_name.build(config.model, config.image_size, config.channels, config.classes, config.seed)
     return keras.models.clone_model(model, clone_function=lambda layer: _keras_layer(layer, config.weight_decay))
 
 

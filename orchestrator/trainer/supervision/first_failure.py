@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from orchestrator.schema import KILLED, LOG_TAG, TERMINATED, Failure, RunStatus, State, log_lines
+from orchestrator import exit_codes
+from orchestrator.schema import LOG_TAG, Failure, RunStatus, State, log_lines
 from orchestrator.trainer.supervision.node_launcher import LOST_AGENT
 from orchestrator.trainer.supervision.rank_record import ENDED_BY_LAUNCHER, RankRecord, read_all
 
@@ -68,8 +69,10 @@ def write(run_directory: Path, started: float, ended: LauncherEnd) -> int:
     """
     records = read_all(run_directory)
     exit_code, stopped = ended.exit_code, ended.stopped
-    if (run_directory / "config.json").exists() and any(record.exit_code == TERMINATED for record in records):
-        exit_code, stopped = TERMINATED, True
+    if (run_directory / "config.json").exists() and any(
+        record.exit_code == exit_codes.RUN_STOPPED for record in records
+    ):
+        exit_code, stopped = exit_codes.RUN_STOPPED, True
     state: State = "stopped" if stopped else "failed" if exit_code or ended.late else "finished"
     failure = _failure(run_directory, records, ended) if state == "failed" else None
     times = {"started": started, "ended": time.time()}
@@ -104,7 +107,7 @@ def without_space(failure: Failure) -> Failure:
 
     Nor could a wrapper complete its record: that it was killed is not known.
     """
-    code = None if failure.exit_code == KILLED else failure.exit_code
+    code = None if failure.exit_code == exit_codes.KILLED else failure.exit_code
     return failure.model_copy(update={"exit_code": code, "lines": [*failure.lines[-LAST_LINES + 1 :], NO_SPACE]})
 
 
@@ -137,7 +140,7 @@ def first_failure(records: Sequence[RankRecord], log: Sequence[str], gone: Seque
     record = _first_failed(records, tails)
     if record is None:
         return _of_launcher(log)
-    code = KILLED if record.exit_code is None else record.exit_code
+    code = exit_codes.KILLED if record.exit_code is None else record.exit_code
     raised = record.terminated and code == ENDED_BY_LAUNCHER
     lines = list(tails[record.rank])
     return Failure(reason="rank", host=record.host, rank=record.rank, exit_code=None if raised else code, lines=lines)

@@ -16,13 +16,12 @@ import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
-from orchestrator import grace_periods, launch_layout
+from orchestrator import exit_codes, grace_periods, launch_layout
 from orchestrator.launch_layout import FIRST_PORT, Layout, Process
 from orchestrator.trainer.supervision import (
     leftover_processes,
     rank_environment,
     rank_record,
-    shell_exit_codes,
     user_variables,
 )
 from orchestrator.trainer.supervision.signals import Signals
@@ -76,7 +75,7 @@ class Agent:
         while self.running:
             ready = [descriptor for descriptor, _ in poll.poll()]
             if sys.stdin.fileno() in ready or signals.received() & ENDING:
-                return shell_exit_codes.TERMINATED
+                return exit_codes.TERMINATED
             for ended, process in [(p, self.running[p]) for p in self.running if p.poll() is not None]:
                 code = self._ended(ended, process)
                 if code or (process.rank == 0 and self.layout.has_leader):
@@ -128,11 +127,11 @@ def main(run_directory: Path, host: str) -> int:
     with open(sys.stdin.fileno(), "rb", buffering=0, closefd=False) as unbuffered:
         order = json.loads(unbuffered.readline() or b"null")
     if order is None:
-        return shell_exit_codes.TERMINATED
+        return exit_codes.TERMINATED
     os.chdir(order["directory"])
     os.environ.update(order["environment"], **{AGENT: host})
-    code = agent.wait(signals) if agent.start(dict(os.environ)) else shell_exit_codes.NOT_FOUND
-    if code not in (0, shell_exit_codes.TERMINATED):
+    code = agent.wait(signals) if agent.start(dict(os.environ)) else exit_codes.NOT_FOUND
+    if code not in (0, exit_codes.TERMINATED):
         leftover_processes.wait_for_all(agent.running, grace_periods.OTHER_RANKS)
     agent.end_running()
     # Descendants without a mark, too: Ray's helpers overwrite their environment with a title.

@@ -17,9 +17,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrator import grace_periods, launch_layout
+from orchestrator import exit_codes, grace_periods, launch_layout
 from orchestrator.launch_layout import Layout
-from orchestrator.trainer.supervision import leftover_processes, rank_record, shell_exit_codes
+from orchestrator.trainer.supervision import leftover_processes, rank_record
 from orchestrator.trainer.supervision.node_agent import ENDING
 from orchestrator.trainer.supervision.output_relay import Relay
 from orchestrator.trainer.supervision.own_addresses_and_ports import is_local
@@ -118,13 +118,13 @@ def _wait(agents: Agents, layout: Layout, signals: Signals) -> int:
             return 0
         signals.wait(60.0)
         if signals.received() & ENDING:
-            return shell_exit_codes.TERMINATED
+            return exit_codes.TERMINATED
 
 
 def _report_lost(agents: Agents, layout: Layout, run_directory: Path) -> None:
     """Name each agent that ended without having said why: by a signal, or with its connection."""
     codes = {host: agent.poll() or 0 for host, agent in agents.items()}
-    lost = {host: code for host, code in codes.items() if code < 0 or code == shell_exit_codes.SSH_FAILED}
+    lost = {host: code for host, code in codes.items() if code < 0 or code == exit_codes.SSH_FAILED}
     records = rank_record.read_all(run_directory) if lost else []
     failed = {layout.ranks[record.rank] for record in records if record.exit_code and not record.terminated}
     for host in lost.keys() - failed:

@@ -27,12 +27,11 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from orchestrator import grace_periods, launch_layout
+from orchestrator import exit_codes, grace_periods, launch_layout
 from orchestrator.trainer.supervision import (
     leftover_processes,
     rank_environment,
     rank_record,
-    shell_exit_codes,
     user_variables,
 )
 from orchestrator.trainer.supervision.output_relay import Relay
@@ -83,7 +82,7 @@ def _run(
         missing = isinstance(error, FileNotFoundError)
         reason = "no such command" if missing else error.strerror
         print(f"{program[0]}: {reason} on {socket.gethostname()}", file=sys.stderr)
-        return (shell_exit_codes.NOT_FOUND if missing else shell_exit_codes.NOT_EXECUTABLE), False
+        return (exit_codes.NOT_FOUND if missing else exit_codes.NOT_EXECUTABLE), False
     relay.start()
     return _wait(child, signals, end_grace)
 

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from orchestrator import cpu_usage
-from orchestrator.schema import TERMINATED, Queue, QueuedRun, RunStatus, State, Turn, bounded_files
+from orchestrator import cpu_usage, exit_codes
+from orchestrator.schema import Queue, QueuedRun, RunStatus, State, Turn, bounded_files
 from orchestrator.trainer.supervision import first_failure, leftover_processes
 from orchestrator.trainer.supervision.own_addresses_and_ports import is_local
 from orchestrator.trainer.supervision.signals import Signals
@@ -24,7 +24,7 @@ from orchestrator.trainer.supervision.supervise import SSH, sweep
 
 SETTLE_SECONDS = 1.0  # after a run, before the load is measured
 BUSY_SECONDS = 30.0  # for a host to answer with its load
-EXIT_CODES: dict[State, int] = {"finished": 0, "failed": 1, "stopped": TERMINATED}
+EXIT_CODES: dict[State, int] = {"finished": 0, "failed": exit_codes.FAILED, "stopped": exit_codes.RUN_STOPPED}
 
 
 def main(directory: Path) -> int:

@@ -21,13 +21,12 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from orchestrator import grace_periods, launch_layout
+from orchestrator import exit_codes, grace_periods, launch_layout
 from orchestrator.launch_layout import FIRST_PORT, Layout
 from orchestrator.trainer.supervision import (
     installed_packages,
     leftover_processes,
     rank_environment,
-    shell_exit_codes,
     start_progress,
     user_variables,
 )
@@ -140,8 +139,8 @@ def sweep(hostfile: str, run: str) -> tuple[list[str], list[str]]:
         codes = dict(
             zip(remote_hosts, pool.map(lambda host: _sweep_host(host, run, seconds), remote_hosts), strict=True)
         )
-    unswept = [host for host, code in codes.items() if code in (None, shell_exit_codes.SSH_FAILED)]
-    return unswept, [host for host in unswept if codes[host] == shell_exit_codes.SSH_FAILED]
+    unswept = [host for host, code in codes.items() if code in (None, exit_codes.SSH_FAILED)]
+    return unswept, [host for host in unswept if codes[host] == exit_codes.SSH_FAILED]
 
 
 def _sweep_host(host: str, run: str, seconds: float) -> "int | None":
@@ -153,7 +152,7 @@ def _sweep_host(host: str, run: str, seconds: float) -> "int | None":
         )
     except subprocess.TimeoutExpired:
         return None
-    if swept.returncode not in (0, shell_exit_codes.SSH_FAILED):
+    if swept.returncode not in (0, exit_codes.SSH_FAILED):
         reason = swept.stderr.strip() or f"exit code {swept.returncode}"
         _log(f"processes of the run may be left on {host}: {reason}")
     return swept.returncode

@@ -14,17 +14,19 @@ from typing import Any
 import psutil
 import pytest
 
-from orchestrator import cluster_lock, state
+from orchestrator import state
 from orchestrator.ansible import environment, runner, shared_ssh_connections
 from orchestrator.errors import NodesFailed
 from orchestrator.process import interrupts
+from orchestrator.state import cluster_lock
 from tests import builders, waiting
 from tests.unit.conftest import Start
 
 CONFIGURE = """
 import json, sys
 from orchestrator.ansible import runner
-from orchestrator import cluster_lock, state
+from orchestrator import state
+from orchestrator.state import cluster_lock
 with cluster_lock.held(state.for_cluster("demo")):
     runner.configure(state.for_cluster("demo"), json.loads(sys.argv[1]), lambda task: print(task, flush=True))
 """

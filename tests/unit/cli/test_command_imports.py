@@ -43,7 +43,7 @@ def test_command_imports_no_unused_library(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "module", "others"),
     [
-        (["--version"], "exit_codes", {"cli.training", "runs.control", "prediction"}),
+        (["--version"], "report_errors", {"cli.training", "runs.control", "prediction"}),
         (["status"], "clusters", {"studies", "prediction.backtest", "reproduction"}),
         (
             ["predict", "resnet50", "--dataset", "imagenet", "--step-seconds", "1", "--link", "10gbit"],

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from orchestrator import cluster_lock, state
+from orchestrator import state
 from orchestrator.errors import ConfigError
 from orchestrator.schema import RunStatus
-from orchestrator.state import StateDir
+from orchestrator.state import StateDir, cluster_lock
 from tests import builders
 from tests.stand_ins.hostile import assert_no_bug, assert_refused
 from tests.unit.conftest import Cli

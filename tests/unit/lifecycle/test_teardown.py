@@ -20,7 +20,8 @@ from tests.unit.conftest import StandIn, Start
 
 HOLD = """
 import sys
-from orchestrator import cluster_lock, state
+from orchestrator import state
+from orchestrator.state import cluster_lock
 with cluster_lock.held(state.for_cluster("demo")):
     print("held")
     sys.stdin.read()

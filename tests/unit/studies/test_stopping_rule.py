@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from orchestrator.schema.studies import Launch
-from orchestrator.studies import statistics, stopping_rule
+from orchestrator.studies import confidence_intervals, stopping_rule
+from orchestrator.studies.confidence_intervals import Estimate, Interval
 from orchestrator.studies.contestants import contestants
 from orchestrator.studies.launch_schedule import Planned
-from orchestrator.studies.statistics import Estimate, Interval
 from orchestrator.studies.study_definition import Study
 from tests.unit.studies.studies import cells, launch, study
 
@@ -120,8 +120,8 @@ def test_interval_of_the_last_round_covers_the_truth_nine_times_of_ten() -> None
     source, covered, studies = random.Random(30), 0, 600  # noqa: S311
     for _ in range(studies):
         cell, base = dict[int, float](), dict[int, float]()
-        while len(cell) < 30 and not stopping_rule.is_narrow(statistics.ratio(cell, base), width=0.03):
+        while len(cell) < 30 and not stopping_rule.is_narrow(confidence_intervals.ratio(cell, base), width=0.03):
             for each, speed in ((cell, 1.7), (base, 1.0)):
                 each[len(each)] = speed * math.exp(source.gauss(0.0, 0.02))
-        covered += statistics.holds(statistics.ratio(cell, base), 1.7) is True
+        covered += confidence_intervals.holds(confidence_intervals.ratio(cell, base), 1.7) is True
     assert covered / studies > 0.9

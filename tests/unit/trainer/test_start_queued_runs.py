@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.schema import TERMINATED, Queue, QueuedRun, RunStatus, Turn, bounded_files
+from orchestrator import exit_codes
+from orchestrator.schema import Queue, QueuedRun, RunStatus, Turn, bounded_files
 from tests import waiting
 from tests.stand_ins import supervised_run, wrapped_rank
 from tests.unit.conftest import Start
@@ -68,7 +69,7 @@ def test_stop_ends_the_current_run_and_starts_no_other(start: Start, queue: Path
     process = start(*QUEUE, str(queue), output=queue / "log")
     assert waiting.until(lambda: (runs[0] / "log").read_text().endswith("\n"))
     process.terminate()
-    assert process.wait() == TERMINATED
+    assert process.wait() == exit_codes.RUN_STOPPED
     assert supervised_run.status(runs[0]).state == "stopped"
     assert bounded_files.read_model(queue / "status.json", RunStatus).state == "stopped"
     assert waiting.ends(int((runs[0] / "log").read_text().split()[0]))

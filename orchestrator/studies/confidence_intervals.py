@@ -9,7 +9,7 @@ ratio       of measurements of the same rounds: median of the ratios, never a ra
             Its interval comes from the bootstrap of the logarithms. Efron (1979) gave the distribution of the
             median of resamples in closed form, so there are none to draw. The percentiles are Hesterberg's (2015)
             for small samples: at 6 to 30 launches the interval then holds the ratio 95 to 99 % of the time, while
-            plain percentiles do so 87 to 97 % (``tests/unit/studies/test_statistics.py`` simulates it)
+            plain percentiles do so 87 to 97 % (``tests/unit/studies/test_confidence_intervals.py`` simulates it)
 ==========  ==================================================================================================
 
 Below 6 launches there is no interval: even the whole range of 5 holds the median only 94 % of the time.

@@ -1,7 +1,4 @@
-"""Exit codes of commands: each error class in orchestrator.errors has its own, the others are here.
-
-docs/reference/exit-codes.md lists all. Typer ends with 2 if a command does not have an option.
-"""
+"""Run a command, print why it failed, and return its exit code: each error class has its own."""
 
 import errno
 import platform
@@ -13,16 +10,13 @@ from datetime import datetime
 
 from rich.markup import escape
 
-from orchestrator import __version__, progress, state
+from orchestrator import __version__, exit_codes, progress, state
 from orchestrator.cli import chosen_cluster, process_setup
 from orchestrator.errors import ConfigError, OrchestratorError, PreflightError, space_hint
 from orchestrator.schema.bounded_files import shown
 
-BUG, INTERRUPTED = 3, 130
-RERUN = {"equal": 0, "within tolerance": 10, "different": 11}  # by the verdict of the comparison
 
-
-def of(action: Callable[[], object]) -> int:
+def exit_code_of(action: Callable[[], object]) -> int:
     """Run ``action``, print why it failed if it does, and return its exit code."""
     try:
         action()
@@ -31,7 +25,7 @@ def of(action: Callable[[], object]) -> int:
     except process_setup.ReaderGone:
         return 0
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return exit_codes.INTERRUPTED
     except Exception as error:
         return _reported(error)
     return 0
@@ -50,7 +44,7 @@ def _reported(error: Exception) -> int:
         print_error(f"{shown(error.filename)}: {error.strerror}", "correct the argument or the key that has this path")
         return ConfigError.exit_code
     print_error(f"a bug: {type(error).__name__}: {error}", _crash_report())
-    return BUG
+    return exit_codes.BUG
 
 
 def print_error(message: str, hint: str = "") -> None:

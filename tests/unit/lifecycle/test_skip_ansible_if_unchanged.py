@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from orchestrator import packaged_files, state
-from orchestrator.lifecycle import skip_unchanged_nodes
+from orchestrator.lifecycle import skip_ansible_if_unchanged
 from tests import builders
 
 ROLE = packaged_files.directory("ansible") / "roles" / "current_configuration"
@@ -20,12 +20,14 @@ def inventory(**settings: Any) -> dict[str, Any]:
 
 
 def test_same_inventory_has_the_same_fingerprint() -> None:
-    assert skip_unchanged_nodes.fingerprint(inventory()) == skip_unchanged_nodes.fingerprint(inventory())
+    assert skip_ansible_if_unchanged.fingerprint(inventory()) == skip_ansible_if_unchanged.fingerprint(inventory())
 
 
 @pytest.mark.parametrize("changes", [{"monitoring": True}, {"trainer_image": "orchestrator-unpacked:2"}])
 def test_other_setting_has_another_fingerprint(changes: dict[str, Any]) -> None:
-    assert skip_unchanged_nodes.fingerprint(inventory()) != skip_unchanged_nodes.fingerprint(inventory(**changes))
+    assert skip_ansible_if_unchanged.fingerprint(inventory()) != skip_ansible_if_unchanged.fingerprint(
+        inventory(**changes)
+    )
 
 
 def test_other_password_in_a_file_has_another_fingerprint(tmp_path: Path) -> None:
@@ -33,13 +35,13 @@ def test_other_password_in_a_file_has_another_fingerprint(tmp_path: Path) -> Non
     marks = set()
     for password in ("one", "two"):
         secret.write_text(password)
-        marks.add(skip_unchanged_nodes.fingerprint(inventory(monitoring_secret=str(secret))))
+        marks.add(skip_ansible_if_unchanged.fingerprint(inventory(monitoring_secret=str(secret))))
     assert len(marks) == 2
 
 
 def test_long_text_with_a_slash_is_not_read_as_a_file() -> None:
     reason = f"no image of grafana: {'x' * 300} at https://registry.example.org"
-    assert skip_unchanged_nodes.fingerprint(inventory(monitoring_grafana_lack=reason))
+    assert skip_ansible_if_unchanged.fingerprint(inventory(monitoring_grafana_lack=reason))
 
 
 def test_other_role_has_another_fingerprint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -49,18 +51,18 @@ def test_other_role_has_another_fingerprint(monkeypatch: pytest.MonkeyPatch, tmp
     marks = set()
     for text in ("one", "two"):
         role.write_text(text)
-        marks.add(skip_unchanged_nodes.fingerprint(inventory()))
+        marks.add(skip_ansible_if_unchanged.fingerprint(inventory()))
     assert len(marks) == 2
 
 
 def test_unreachable_nodes_are_not_unchanged() -> None:
     state_dir = builders.deployed("demo")
-    assert not skip_unchanged_nodes.are_nodes_unchanged(state.StateDir(state_dir.path), builders.cluster())
+    assert not skip_ansible_if_unchanged.are_nodes_unchanged(state.StateDir(state_dir.path), builders.cluster())
 
 
 def test_note_has_the_path_that_the_role_writes() -> None:
     defaults = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text())
-    assert defaults["current_configuration_record"] == skip_unchanged_nodes.NOTE
+    assert defaults["current_configuration_record"] == skip_ansible_if_unchanged.NOTE
 
 
 def is_unchanged(note: Path) -> bool:

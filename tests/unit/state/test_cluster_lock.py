@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import cluster_lock, process, state
+from orchestrator import process, state
 from orchestrator.errors import ConfigError, StateError
 from orchestrator.process import interrupts
+from orchestrator.state import cluster_lock
 from tests import waiting
 from tests.unit.conftest import Start
 
 HOLD = """
 import sys, time
-from orchestrator import cluster_lock, state
+from orchestrator import state
+from orchestrator.state import cluster_lock
 with cluster_lock.held(state.for_cluster("demo")):
     print("held")
     sys.stdin.read()
@@ -22,7 +24,8 @@ with cluster_lock.held(state.for_cluster("demo")):
 # State after a killed deploy: the lock holder is gone, its Terraform (here a sleep) still runs.
 LEAVE_A_CHILD = """
 import sys, subprocess
-from orchestrator import cluster_lock, state
+from orchestrator import state
+from orchestrator.state import cluster_lock
 with cluster_lock.held(state.for_cluster("demo")):
     print(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True).pid)
     sys.stdin.read()

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.studies import statistics
-from orchestrator.studies.statistics import Estimate, Interval
+from orchestrator.studies import confidence_intervals
+from orchestrator.studies.confidence_intervals import Estimate, Interval
 
 Noise = Callable[[random.Random], float]
 
@@ -39,24 +39,26 @@ MEASURED = st.lists(st.tuples(st.floats(1.0, 1e6), st.floats(1.0, 1e6)), min_siz
 def test_median_interval_has_the_ranks_of_the_tables(n: int, left_out: int) -> None:
     """Conover, Practical Nonparametric Statistics, table A3 at p = 1/2."""
     values = [float(number) for number in range(n)]
-    assert statistics.median(values[::-1]) == Estimate(middle(values), Interval(left_out, n - 1 - left_out), n)
+    assert confidence_intervals.median(values[::-1]) == Estimate(
+        middle(values), Interval(left_out, n - 1 - left_out), n
+    )
 
 
 @pytest.mark.parametrize("n", [1, 5])
 def test_fewer_than_six_launches_have_no_interval(n: int) -> None:
     values = [float(number + 1) for number in range(n)]
-    assert statistics.median(values) == Estimate(middle(values), None, n)
-    ratio = statistics.ratio(by_round(values), by_round(values))
+    assert confidence_intervals.median(values) == Estimate(middle(values), None, n)
+    ratio = confidence_intervals.ratio(by_round(values), by_round(values))
     assert ratio == Estimate(1.0, None, n)
     assert ratio.width is None
-    assert statistics.holds(ratio) is None
+    assert confidence_intervals.holds(ratio) is None
 
 
 def test_no_measurements_give_no_estimate() -> None:
-    assert statistics.median([]) is None
-    assert statistics.ratio({0: 1.0}, {1: 1.0}) is None
-    assert statistics.speed_up({}, {}) is None
-    assert statistics.holds(None) is None
+    assert confidence_intervals.median([]) is None
+    assert confidence_intervals.ratio({0: 1.0}, {1: 1.0}) is None
+    assert confidence_intervals.speed_up({}, {}) is None
+    assert confidence_intervals.holds(None) is None
 
 
 @pytest.mark.parametrize("noise", NOISES)
@@ -68,9 +70,9 @@ def test_intervals_cover_the_truth_at_least_95_percent_of_the_time(n: int, noise
     truth = middle(noise(source) for _ in range(100_001))
     for _ in range(studies):
         cell, base = ([math.exp(noise(source)) for _ in range(n)] for _ in range(2))
-        ratio = statistics.ratio(by_round([1.7 * value for value in cell]), by_round(base))
-        ratios += statistics.holds(ratio, 1.7) is True
-        medians += statistics.holds(statistics.median(cell), math.exp(truth)) is True
+        ratio = confidence_intervals.ratio(by_round([1.7 * value for value in cell]), by_round(base))
+        ratios += confidence_intervals.holds(ratio, 1.7) is True
+        medians += confidence_intervals.holds(confidence_intervals.median(cell), math.exp(truth)) is True
     assert min(ratios, medians) / studies > 0.935
 
 
@@ -78,7 +80,7 @@ def test_twenty_aa_studies_contain_one_at_least_eighteen_times() -> None:
     source, enough = random.Random(20), 0  # noqa: S311
     for _ in range(200):
         pairs = [[by_round([math.exp(delayed(source)) for _ in range(8)]) for _ in range(2)] for _ in range(20)]
-        enough += sum(statistics.holds(statistics.ratio(a, b)) is True for a, b in pairs) >= 18
+        enough += sum(confidence_intervals.holds(confidence_intervals.ratio(a, b)) is True for a, b in pairs) >= 18
     assert enough / 200 > 0.95
 
 
@@ -90,7 +92,7 @@ def test_distribution_is_that_of_all_resamples(n: int) -> None:
     for resample in product(values, repeat=n):
         counted[middle(resample)] += 1
     closed: dict[float, float] = {}
-    for low, high, weight in statistics._resampled_medians(n):
+    for low, high, weight in confidence_intervals._resampled_medians(n):
         value = (values[low] + values[high]) / 2
         closed[value] = closed.get(value, 0.0) + weight * n**n
     assert closed == pytest.approx(dict(counted), abs=1e-6)
@@ -99,7 +101,7 @@ def test_distribution_is_that_of_all_resamples(n: int) -> None:
 @given(MEASURED)
 def test_exchange_of_the_two_gives_the_reciprocal(pairs: list[tuple[float, float]]) -> None:
     cell, base = by_round([a for a, _ in pairs]), by_round([b for _, b in pairs])
-    ratio, reciprocal = statistics.ratio(cell, base), statistics.ratio(base, cell)
+    ratio, reciprocal = confidence_intervals.ratio(cell, base), confidence_intervals.ratio(base, cell)
     assert ratio is not None
     assert reciprocal is not None
     assert ratio.value == pytest.approx(1 / reciprocal.value)
@@ -110,7 +112,7 @@ def test_exchange_of_the_two_gives_the_reciprocal(pairs: list[tuple[float, float
 @given(MEASURED)
 def test_interval_is_around_the_value_and_within_the_ratios(pairs: list[tuple[float, float]]) -> None:
     ratios = [a / b for a, b in pairs]
-    estimate = statistics.ratio(by_round([a for a, _ in pairs]), by_round([b for _, b in pairs]))
+    estimate = confidence_intervals.ratio(by_round([a for a, _ in pairs]), by_round([b for _, b in pairs]))
     assert estimate is not None
     assert estimate.n == len(pairs)
     if estimate.interval:
@@ -123,7 +125,7 @@ def test_only_rounds_that_measured_both_count() -> None:
     """A slower round slows both measurements, and their ratio stays."""
     base = {number: 100.0 / (1 + number) for number in range(8)}
     cell = {number: 150.0 / (1 + number) for number in range(1, 7)} | {99: 1.0}
-    estimate = statistics.ratio(cell, base)
+    estimate = confidence_intervals.ratio(cell, base)
     assert estimate is not None
     assert estimate.n == 6
     assert estimate.value == pytest.approx(1.5)
@@ -132,8 +134,8 @@ def test_only_rounds_that_measured_both_count() -> None:
 
 def test_speed_up_and_efficiency_count_the_ranks_of_the_base_case() -> None:
     base, cell = by_round([200.0] * 6), by_round([300.0] * 6)
-    speed_up = statistics.speed_up(cell, base, base_ranks=2)
-    efficiency = statistics.efficiency(cell, base, ranks=4, base_ranks=2)
+    speed_up = confidence_intervals.speed_up(cell, base, base_ranks=2)
+    efficiency = confidence_intervals.efficiency(cell, base, ranks=4, base_ranks=2)
     assert speed_up is not None
     assert efficiency is not None
     assert speed_up.value == pytest.approx(3.0)
@@ -144,5 +146,5 @@ def test_speed_up_and_efficiency_count_the_ranks_of_the_base_case() -> None:
 
 @pytest.mark.parametrize(("freedom", "quantile"), [(1, 12.7062), (2, 4.3027), (5, 2.5706), (10, 2.2281), (30, 2.0423)])
 def test_student_quantile_is_that_of_the_tables(freedom: int, quantile: float) -> None:
-    assert statistics._student_quantile(0.975, freedom) == pytest.approx(quantile, abs=1e-4)
-    assert statistics._student_quantile(0.975, 10_000) == pytest.approx(NormalDist().inv_cdf(0.975), abs=1e-3)
+    assert confidence_intervals._student_quantile(0.975, freedom) == pytest.approx(quantile, abs=1e-4)
+    assert confidence_intervals._student_quantile(0.975, 10_000) == pytest.approx(NormalDist().inv_cdf(0.975), abs=1e-3)

@@ -7,9 +7,9 @@ import tensorflow as tf
 from keras import layers
 
 from orchestrator.trainer.models.batch_normalization import FusedBatchNormalization
-from orchestrator.trainer.models.classic import alexnet, lenet, vgg16
 from orchestrator.trainer.models.inception import googlenet
 from orchestrator.trainer.models.inception_v3 import inception_v3
+from orchestrator.trainer.models.lenet_alexnet_vgg import alexnet, lenet, vgg16
 from orchestrator.trainer.models.mlp import dense
 from orchestrator.trainer.models.mobilenet import mobilenet_v2
 from orchestrator.trainer.models.pooling import MaxPooling2D

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from orchestrator.trainer.check import measurement_size
+from orchestrator.trainer.check import message_and_step_sizes
 
-TARGET = measurement_size.SECONDS / measurement_size.STEPS
+TARGET = message_and_step_sizes.SECONDS / message_and_step_sizes.STEPS
 Seconds = Callable[[float], float]  # of a step by its share of the whole
 
 
@@ -16,19 +16,19 @@ def simulated(seconds: Seconds) -> tuple[int, float, float]:
     spent = []
 
     def step(side: int) -> float:
-        spent.append(seconds(measurement_size.work(side)))
+        spent.append(seconds(message_and_step_sizes.work(side)))
         return spent[-1]
 
-    return *measurement_size.grow(step, TARGET), sum(spent)
+    return *message_and_step_sizes.grow(step, TARGET), sum(spent)
 
 
 @pytest.mark.parametrize("seconds", [lambda work: 0.6 * work, lambda work: 0.1 + 1.2 * work, lambda work: 1e-9])
 def test_fast_node_measures_the_whole_step(seconds: Seconds) -> None:
     side, _, _ = simulated(seconds)
-    assert (side, measurement_size.work(side), measurement_size.group_bytes(side)) == (
-        measurement_size.SIDE,
+    assert (side, message_and_step_sizes.work(side), message_and_step_sizes.group_bytes(side)) == (
+        message_and_step_sizes.SIDE,
         1.0,
-        measurement_size.GROUP_BYTES,
+        message_and_step_sizes.GROUP_BYTES,
     )
 
 
@@ -37,8 +37,8 @@ def test_fast_node_measures_the_whole_step(seconds: Seconds) -> None:
 def test_growth_stays_within_the_time(whole: float, latency: float) -> None:
     side, seconds, spent = simulated(lambda work: latency + whole * work)
     assert seconds <= TARGET
-    assert spent + seconds <= measurement_size.SECONDS
-    assert measurement_size.LEAST_SIDE <= side < measurement_size.SIDE
+    assert spent + seconds <= message_and_step_sizes.SECONDS
+    assert message_and_step_sizes.LEAST_SIDE <= side < message_and_step_sizes.SIDE
 
 
 @pytest.mark.parametrize("quota", [0.02, 0.05, 0.5])
@@ -50,19 +50,19 @@ def test_quota_with_a_burst_is_detected(quota: float) -> None:
         return computing + math.floor(computing / (quota * 0.1)) * 0.1 * (1 - quota)
 
     _, last, spent = simulated(seconds)
-    assert spent + last <= measurement_size.SECONDS
+    assert spent + last <= message_and_step_sizes.SECONDS
 
 
 def test_slowest_node_runs_the_smallest_step() -> None:
-    assert simulated(lambda _: 60.0) == (measurement_size.LEAST_SIDE, 60.0, 120.0)
+    assert simulated(lambda _: 60.0) == (message_and_step_sizes.LEAST_SIDE, 60.0, 120.0)
 
 
 @pytest.mark.parametrize(
-    "most", range(measurement_size.LEAST_SIDE, measurement_size.SIDE + 1, measurement_size.LEAST_SIDE)
+    "most", range(message_and_step_sizes.LEAST_SIDE, message_and_step_sizes.SIDE + 1, message_and_step_sizes.LEAST_SIDE)
 )
 def test_step_is_no_larger_than_the_step_it_is_compared_with(most: int) -> None:
-    assert measurement_size.side(measurement_size.work(most)) == most
-    assert measurement_size.grow(lambda _: 0.0, TARGET, most)[0] == most
+    assert message_and_step_sizes.side(message_and_step_sizes.work(most)) == most
+    assert message_and_step_sizes.grow(lambda _: 0.0, TARGET, most)[0] == most
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def test_step_is_no_larger_than_the_step_it_is_compared_with(most: int) -> None:
     [([], 0.0), ([0.1], 0.1), ([0.1, 0.1], 0.1), ([0.1, 0.2], 1.8), ([0.3, 0.2], 0.2), ([1.0, 0.01, 0.17], 2.73)],
 )
 def test_next_message_is_estimated_from_the_last_increase(latencies: list[float], seconds: float) -> None:
-    assert measurement_size.next_message_seconds(latencies) == pytest.approx(seconds)
+    assert message_and_step_sizes.next_message_seconds(latencies) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(("seconds", "repeats"), [(0.001, 7), (0.1, 5), (0.3, 1), (30.0, 1)])
 def test_slow_messages_are_repeated_less(seconds: float, repeats: int) -> None:
-    assert measurement_size.repeats(seconds) == repeats
+    assert message_and_step_sizes.repeats(seconds) == repeats
