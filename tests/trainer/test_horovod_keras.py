@@ -36,6 +36,11 @@ MODELS = (
     "spellings_of_keras_2",
     "xla",
     "loss_scale",
+    "optimizer_behind_a_loss_scale",
+    "exclusion_from_weight_decay",
+    "load_model_that_was_compiled_with_xla",
+    "spellings_for_the_package_keras",
+    "failures_of_elastic_functions",
 )
 Failures = dict[str, list[str]]
 

@@ -181,6 +181,18 @@ def check_sync_batch_norm_options() -> None:
             assert_close(layer.eval()(parts[0]), reference.eval()(parts[0]), **CLOSE)
 
 
+def check_sync_batch_norm_in_16_bits() -> None:
+    """Use more values per channel than float16 can count."""
+    for dtype in (torch.bfloat16, torch.float16):
+        parts = [torch.randn(2, 3, 40000, generator=torch.Generator().manual_seed(rank)) for rank in range(2)]
+        layer, reference = hvd.SyncBatchNorm(3), torch.nn.BatchNorm1d(3)
+        outputs = layer(parts[hvd.rank()].to(dtype))
+        expected = reference(torch.cat(parts).to(dtype).float())
+        assert outputs.dtype == dtype
+        assert_close(outputs.float(), expected[2 * hvd.rank() :][:2], rtol=0.02, atol=0.02)
+        assert_close(layer.running_var, reference.running_var, rtol=1e-3, atol=0)
+
+
 def check_elastic_state() -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

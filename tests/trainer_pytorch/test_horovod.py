@@ -20,6 +20,7 @@ CHECKS = (
     "learning_rate_schedule",
     "sync_batch_norm",
     "sync_batch_norm_options",
+    "sync_batch_norm_in_16_bits",
     "elastic_state",
     "elastic_sampler",
 )

@@ -91,7 +91,7 @@ def check_broadcast_global_variables() -> None:
 
 def check_optimizer_options() -> None:
     assert stepped() == -1.5
-    assert stepped(op=hvd.Sum) == -3.0
+    assert [stepped(op=hvd.Sum, module=module) for module in (hvt, hvd, hvk)] == [-3.0] * 3
     assert stepped(gradient_predivide_factor=2.0) == -1.5
     assert stepped(compression=hvd.Compression.fp16) == -1.5
     assert stepped(groups=1) == -1.5
@@ -234,6 +234,67 @@ def check_loss_scale() -> None:
     assert [bool(np.isfinite(np.asarray(weight)).all()) for weight in model.get_weights()] == [True] * 4
     fit(model, hvd.callbacks.BroadcastGlobalVariablesCallback(0))
     same(model)
+
+
+def check_optimizer_behind_a_loss_scale() -> None:
+    if KERAS_2:
+        return
+    model = network()
+    optimizer = hvk.PartialDistributedOptimizer(keras.optimizers.SGD(0.5), local_layers=model.layers[:1])
+    for given in (optimizer, keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=8.0)):
+        keras.mixed_precision.set_global_policy("mixed_float16")
+        half = keras.models.clone_model(model)
+        half.compile(given, keras.losses.MeanSquaredError())
+        keras.mixed_precision.set_global_policy("float32")
+        assert half.optimizer.inner_optimizer is optimizer
+    assert half.optimizer.initial_scale == 8.0
+    optimizer.learning_rate.assign(1.0)
+    before = [np.asarray(weight) for weight in model.get_weights()]
+    model.compile(given, keras.losses.MeanSquaredError())
+    apply(model.optimizer, model.trainable_variables)
+    moved = [float(np.mean(old - np.asarray(new))) * 8 for old, new in zip(before, model.get_weights(), strict=True)]
+    alone = (hvd.rank() + 1) / 2
+    np.testing.assert_allclose(moved, [alone, alone, 1.5, 1.5], rtol=1e-5)
+
+
+def check_exclusion_from_weight_decay() -> None:
+    if KERAS_2:
+        return
+    optimizer = keras.optimizers.AdamW(0.1, weight_decay=0.5)
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    layer = keras.layers.Dense(1, bias_initializer="ones", kernel_initializer="ones")
+    model = keras.Sequential([keras.Input((1,)), layer])
+    distributed = hvd.DistributedOptimizer(optimizer)
+    distributed.apply([tf.zeros((1, 1)), tf.zeros(1)], model.trainable_variables)
+    np.testing.assert_allclose([float(np.asarray(weight).sum()) for weight in model.get_weights()], [0.95, 1.0])
+
+
+def check_load_model_that_was_compiled_with_xla() -> None:
+    if KERAS_2:
+        return
+    model = network()
+    model.compile(keras.optimizers.SGD(0.01), keras.losses.MeanSquaredError(), jit_compile=True)
+    path = Path(tempfile.mkdtemp()) / "model.keras"
+    model.save(path)
+    loaded = hvd.load_model(str(path))
+    fit(loaded, hvd.callbacks.BroadcastGlobalVariablesCallback(0), epochs=1)
+    same(loaded)
+
+
+def check_spellings_for_the_package_keras() -> None:
+    import keras as package  # noqa: PLC0415  Keras 3, also if TensorFlow uses Keras 2
+
+    assert float(np.asarray(package.optimizers.SGD(lr=0.125).learning_rate)) == 0.125
+
+
+def check_failures_of_elastic_functions() -> None:
+    def fails(state: Any, message: str) -> None:
+        raise tf.errors.UnknownError(None, None, message)
+
+    wrapped = hvd.elastic.run(fails)
+    state = hvd.elastic.KerasState(compiled(hvd.DistributedOptimizer(keras.optimizers.SGD(0.01))))
+    with pytest.raises(tf.errors.UnknownError, match="KeyError: 3"):
+        wrapped(state, "KeyError: 3")
 
 
 if __name__ == "__main__":

@@ -117,6 +117,7 @@ def load_model(
     model = keras.models.load_model(path, custom_objects=custom)
     if model.optimizer is not None:
         model.optimizer = _distributed_like(model, wrap_optimizer)
+        model.jit_compile = False  # Keras saves what "auto" became; XLA cannot compile Horovod's allreduce
     return model
 
 

@@ -80,7 +80,7 @@ def _scaled(model: Any, arguments: dict[str, Any]) -> Any:
     optimizer = arguments.get("optimizer", "rmsprop")
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer) and not isinstance(optimizer, Distributed):
         inner = optimizer.inner_optimizer
-        return with_loss_scale(inner) if isinstance(inner, Distributed) else optimizer
+        return with_loss_scale(inner, optimizer) if isinstance(inner, Distributed) else optimizer
     scales = arguments.get("auto_scale_loss", True) and model.dtype_policy.name == "mixed_float16"
     has_scale = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
     return with_loss_scale(optimizer) if scales and isinstance(optimizer, Distributed) and not has_scale else optimizer

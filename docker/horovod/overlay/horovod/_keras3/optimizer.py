@@ -8,6 +8,10 @@ import tensorflow as tf
 from horovod._keras3.reduction import GradientReduction
 
 
+# Where Keras keeps what exclude_from_weight_decay() was told, which is not in an optimizer's configuration.
+EXCLUDED_FROM_DECAY = ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern")
+
+
 class Distributed(keras.optimizers.Optimizer):
     """Part of a distributed optimizer that does not depend on the Keras class it is made from."""
 
@@ -17,6 +21,7 @@ class Distributed(keras.optimizers.Optimizer):
         super().__init__(*args, **kwargs)
         self._horovod = GradientReduction(**self._horovod_settings)
         self._horovod_reduced = False  # by compute_gradients, for the next call of apply
+        self._horovod_inside = False  # another optimizer, which reduced the gradients, applies them by this one
 
     def register_local_var(self, var: Any) -> None:
         """Keep the gradient of a variable on its rank."""
@@ -62,17 +67,27 @@ class Distributed(keras.optimizers.Optimizer):
             if not self.built:  # not in a branch of a condition, which could not keep what is built
                 self.build(trainable_variables)
         variables = self._trainable_variables if trainable_variables is None else trainable_variables
-        if self._horovod_reduced:
+        if self._horovod_reduced or self._horovod_inside:
             self._horovod_reduced = False
-            super().apply(grads, trainable_variables)
+            self._apply_reduced(grads, trainable_variables)
         elif self._horovod.passes == 1:
-            super().apply(self._horovod.reduce(list(grads), variables), trainable_variables)
+            self._apply_reduced(self._horovod.reduce(list(grads), variables), trainable_variables)
         else:
             self._apply_every(list(grads), variables)
 
+    def _apply_reduced(self, gradients: Iterable[Any], variables: Iterable[Any] | None) -> None:
+        inner = getattr(self, "inner_optimizer", None)  # of a loss scale
+        if not isinstance(inner, Distributed):
+            return super().apply(gradients, variables)
+        inner._horovod_inside = True
+        try:
+            super().apply(gradients, variables)
+        finally:
+            inner._horovod_inside = False
+
     def _apply_every(self, gradients: list[Any], variables: list[Any]) -> None:
         def update() -> Any:
-            super(Distributed, self).apply(self._horovod.take(gradients, variables), variables)
+            self._apply_reduced(self._horovod.take(gradients, variables), variables)
             return tf.constant(True)
 
         def wait() -> Any:
@@ -96,7 +111,11 @@ def distribute(optimizer: Any, settings: Mapping[str, Any]) -> Any:
     distributed: Any = type(base.__name__, (Distributed, base), members)
     inner = getattr(optimizer, "inner_optimizer", None)
     custom = {} if inner is None else {plain_class(inner).__name__: plain_class(inner)}
-    return distributed.from_config(optimizer.get_config(), custom_objects=custom)
+    result = distributed.from_config(optimizer.get_config(), custom_objects=custom)
+    for name in EXCLUDED_FROM_DECAY:
+        if hasattr(optimizer, name):
+            setattr(result, name, getattr(optimizer, name))
+    return result
 
 
 def plain_class(optimizer: Any) -> Any:
@@ -104,12 +123,23 @@ def plain_class(optimizer: Any) -> Any:
     return getattr(optimizer, "_horovod_base", type(optimizer))
 
 
-def with_loss_scale(optimizer: Any) -> Any:
-    """Return a LossScaleOptimizer that reduces gradients, made from a distributed optimizer.
+def with_loss_scale(optimizer: Any, scaled: Any = None) -> Any:
+    """Return a LossScaleOptimizer that reduces gradients, and applies them by a distributed optimizer.
 
     The reduction has to come first: Keras applies no gradients on a rank where one is not finite, and the other ranks
     would wait for that rank.
+
+    Args:
+        optimizer: The distributed optimizer, which stays the one that trains: its learning rate can be changed.
+        scaled: Keras' LossScaleOptimizer with the settings of the scale; None for Keras' defaults.
+
+    Returns:
+        The optimizer to compile a model with.
     """
-    inner = plain_class(optimizer).from_config(optimizer.get_config())
-    scaled = keras.optimizers.LossScaleOptimizer(inner, name="loss_scale_optimizer")
-    return distribute(scaled, optimizer._horovod_settings)
+    if scaled is None:
+        inner = plain_class(optimizer).from_config(optimizer.get_config())
+        scaled = keras.optimizers.LossScaleOptimizer(inner, name="loss_scale_optimizer")
+    result = distribute(scaled, optimizer._horovod_settings)
+    result.inner_optimizer, result._horovod = optimizer, optimizer._horovod
+    optimizer.loss_scale_factor = None  # as Keras sets it, since the loss would be scaled twice
+    return result

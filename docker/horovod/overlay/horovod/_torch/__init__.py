@@ -7,7 +7,13 @@ from horovod.torch.mpi_ops import Sum, allreduce
 
 
 def batch_norm(layer: Any, values: Any) -> Any:
-    """Normalize `values` by mean and variance of all ranks' values, which become part of the layer's running ones."""
+    """Normalize `values` by mean and variance of all ranks' values, which become part of the layer's running ones.
+
+    Numbers of 16 bits are added up in 32: Horovod sends no bfloat16, and sums of float16 overflow.
+    """
+    kept = values.dtype
+    if kept in (torch.float16, torch.bfloat16):
+        values = values.float()
     shape = (1, -1, *[1] * (values.dim() - 2))
     across = [dimension for dimension in range(values.dim()) if dimension != 1]
     count = values.new_tensor([values.numel() / values.size(1)])
@@ -18,7 +24,8 @@ def batch_norm(layer: Any, values: Any) -> Any:
     if layer.training and layer.track_running_stats:
         _update(layer, mean.detach(), variance.detach() * count / (count - 1))
     normal = centered * torch.rsqrt(variance + layer.eps).view(shape)
-    return normal * layer.weight.view(shape) + layer.bias.view(shape) if layer.affine else normal
+    result = normal * layer.weight.view(shape) + layer.bias.view(shape) if layer.affine else normal
+    return result.to(kept)
 
 
 def _update(layer: Any, mean: Any, variance: Any) -> None:
