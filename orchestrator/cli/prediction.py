@@ -19,11 +19,11 @@ from orchestrator.config import Config
 from orchestrator.errors import ConfigError
 from orchestrator.lifecycle import prices
 from orchestrator.lifecycle.prices import Item
-from orchestrator.prediction import backtest, forecast
+from orchestrator.prediction import backtest, forecast, gradient_groups
 from orchestrator.prediction.cluster_links import Connection
 from orchestrator.prediction.communication_overlap import Options, carried
 from orchestrator.prediction.forecast import Forecast, Recipe
-from orchestrator.prediction.gradient_groups import GROUP, Engine
+from orchestrator.prediction.gradient_groups import Engine
 from orchestrator.prediction.single_rank import Node
 from orchestrator.runs import predict_runs, prediction_inputs
 
@@ -102,7 +102,7 @@ def _options(config: Config, rank_step: Node, connected: Connection, precision: 
     """Return how gradients travel; "auto" takes what is faster, as a run measures it."""
     exchange = recipes.gradient_exchange.settings(config.train)
     launch = recipes.gradient_exchange.launch_options(config.train, config.launch)
-    group = launch.fusion_threshold << 20 if launch.fusion_threshold else GROUP
+    group = gradient_groups.largest(launch.fusion_threshold)
     base = Options(engine=engine, passes=int(exchange["backward_passes_per_step"]), group=group)
     return replace(base, compression=carried(exchange["compression"], precision, rank_step, connected.at(2), base))
 

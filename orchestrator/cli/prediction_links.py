@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from orchestrator.cli import prediction_sources
 from orchestrator.cli.prediction_sources import Overrides
 from orchestrator.config import Config, nearest
 from orchestrator.errors import ConfigError, OrchestratorError, command
@@ -42,28 +43,24 @@ def connection(
     if overrides.within not in link_kinds.LOCAL:
         problem = f"--within: {overrides.within!r} is unknown{nearest(overrides.within, list(link_kinds.LOCAL))}"
         raise ConfigError([f"{problem} (known: {', '.join(link_kinds.LOCAL)})"])
+    slots = prediction_sources.slots(config, overrides, history)
     if overrides.link is not None:
         named = link_kinds.parse(overrides.link, overrides.latency)
         text = f"{named.rate / 1e9:g} Gbit/s, {named.kind}, as given"
-        return _named(config, named, rank_step, overrides), text
+        return _named(named, rank_step, overrides, slots), text
     if overrides.machine_type is None:
         local = link_kinds.between_ranks(rank_step.cores, overrides.within)
-        query = LinkQuery(nodes, _slots(config), local, config.launch.controller)
+        query = LinkQuery(nodes, slots, local, config.launch.controller)
         if measured := _measured(config, overrides, history, query):
             return measured
     if config.provider not in LIMITS:
         raise _unknown(config)
-    return _limited(config, rank_step, overrides)
+    return _limited(config, rank_step, overrides, slots)
 
 
-def _named(config: Config, named: Named, rank_step: Node, overrides: Overrides) -> Connection:
+def _named(named: Named, rank_step: Node, overrides: Overrides, slots: int) -> Connection:
     link = named.between_cpus(rank_step.cores) if rank_step.cores else named.between_gpus()
-    return Connection(link, link_kinds.between_ranks(rank_step.cores, overrides.within), _slots(config))
-
-
-def _slots(config: Config) -> int:
-    """Return the ranks of a node."""
-    return config.slots or machine_types.ranks(config)
+    return Connection(link, link_kinds.between_ranks(rank_step.cores, overrides.within), slots)
 
 
 def _measured(
@@ -76,13 +73,13 @@ def _measured(
     return measured
 
 
-def _limited(config: Config, rank_step: Node, overrides: Overrides) -> tuple[Connection, str]:
+def _limited(config: Config, rank_step: Node, overrides: Overrides, slots: int) -> tuple[Connection, str]:
     """Return the connection by the cloud's limit for the nodes; CPUs of the head are in the ring, and may be slower."""
     limits = LIMITS[config.provider](config, ("worker", "head") if rank_step.cores else ("worker",), overrides)
     slowest = min(limits, key=lambda each: each.rate)
     named = slowest.link(None if overrides.latency is None else link_kinds.seconds(overrides.latency))
     text = f"up to {slowest.rate / 1e9:g} Gbit/s, {slowest.source}; not measured, so the bands are wide"
-    return replace(_named(config, named, rank_step, overrides), unmeasured=LIMITED), text
+    return replace(_named(named, rank_step, overrides, slots), unmeasured=LIMITED), text
 
 
 def _of_machine_types(config: Config, roles: Sequence[str], overrides: Overrides) -> list[Limit]:

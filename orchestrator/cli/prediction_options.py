@@ -65,7 +65,8 @@ Slots = Annotated[
     typer.Option(
         "--slots",
         callback=options.between(1, MAX_SLOTS),
-        help="Ranks per node; default: those of cluster.yaml, else one per GPU of a machine type, or one.",
+        help="Ranks per node; default: those of cluster.yaml, else as deployed, else one per GPU of a machine type, or"
+        " one.",
     ),
 ]
 Hierarchical = Annotated[

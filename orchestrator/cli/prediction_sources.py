@@ -77,8 +77,8 @@ def _require_same_threads(config: Config, overrides: Overrides, cluster: Cluster
     deployed = run_record.threads(cluster)
     if deployed == expected:
         return
-    slots = command(f"deploy --slots {config.slots}", config.name)
-    remedy = "deploy nodes with as many cores for a rank" if overrides.cores else f"{slots} changes that"
+    deploy = command(f"deploy --slots {config.slots}", config.name)
+    remedy = "deploy nodes with as many cores for a rank" if overrides.cores else f"{deploy} changes that"
     problem = f"--profile: a rank on cluster {config.name!r} has {deployed} threads, expected {expected}"
     raise ConfigError([f"{problem}, as many as it has cores in the prediction"], f"{remedy}, {OR_SPEED}")
 
@@ -105,8 +105,25 @@ def node(config: Config, overrides: Overrides, history: History) -> tuple[Node, 
         seconds = overrides.step_seconds or batch / (overrides.images_per_second or 1.0)
         gradients = ready_gradients.estimate(str(config.train.model), size, int(recipe["classes"]))
         source = NodeSource(f"{seconds:.4g} s for {batch} images, as given", config.train.precision or "float32")
-        return single_rank.from_step(batch, seconds, gradients, overrides.cores or machine_types.cores(config)), source
+        filled = config.model_copy(update={"slots": slots(config, overrides, history)})
+        return single_rank.from_step(batch, seconds, gradients, overrides.cores or machine_types.cores(filled)), source
     return _measured(config, overrides, history, size)
+
+
+def slots(config: Config, overrides: Overrides, history: History) -> int:
+    """Return the ranks of a node: as configured, else of the deployed node with the fewest, else by machine type.
+
+    Args:
+        config: Configuration of the cluster, with those of ``overrides``.
+        overrides: Options of the command.
+        history: Runs of the cluster.
+
+    Returns:
+        The number of ranks.
+    """
+    record = None if overrides.machine_type else state.read(history.state_dir)
+    deployed = min(each.slots for each in record.cluster.rank_nodes.values()) if record and record.cluster else None
+    return config.slots or deployed or machine_types.ranks(config)
 
 
 def _has_speed(overrides: Overrides) -> bool:

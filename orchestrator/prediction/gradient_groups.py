@@ -19,6 +19,11 @@ class Message(NamedTuple):
     ready: float
 
 
+def largest(fusion_threshold: int | None) -> int:
+    """Return the bytes of the largest message of the engine "ours" for a threshold in MiB."""
+    return GROUP if fusion_threshold is None else fusion_threshold << 20
+
+
 def fixed(gradients: Sequence[Gradient], first: float, size: float) -> list[Message]:
     """Fill messages of up to ``size`` bytes, the first one of up to ``first``, in the order of readiness."""
     messages, room = list[Message](), 0.0

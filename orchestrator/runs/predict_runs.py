@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from orchestrator import state
-from orchestrator.cluster import Cluster
-from orchestrator.prediction import link_kinds, single_rank
+from orchestrator.cluster import Cluster, ranks_by_host
+from orchestrator.prediction import gradient_groups, link_kinds, single_rank
 from orchestrator.prediction.cluster_links import Connection
 from orchestrator.prediction.communication_overlap import Options, carried
 from orchestrator.prediction.compare_with_runs import Reviewed
@@ -23,8 +23,18 @@ PREDICTION = "prediction.json"
 
 
 def save(state_dir: StateDir, cluster: Cluster, run: Run, config: TrainConfig) -> None:
-    """Predict a training run and save the prediction with it, unless it has one rank, or no profile or check."""
-    if run.np == 1 or config.adasum:
+    """Predict a training run and save the prediction with it.
+
+    There is none for one rank, for nodes with different numbers of ranks, or without a profile or a check.
+
+    Args:
+        state_dir: State directory of the cluster.
+        cluster: Deployed cluster.
+        run: The run.
+        config: Configuration of the run.
+    """
+    ranks = list(ranks_by_host(cluster, run.np).values())
+    if run.np == 1 or config.adasum or len(set(ranks)) > 1:  # the model has as many ranks on every node
         return
     history = History(state_dir, prediction_inputs.processors(run.hardware.values()))
     wanted = ProfileQuery(config.model, config.image_size, config.batch_size, config.precision, run.threads)
@@ -32,32 +42,30 @@ def save(state_dir: StateDir, cluster: Cluster, run: Run, config: TrainConfig) -
     if step_profile is None:
         return
     rank_step = single_rank.from_profile(step_profile, prediction_inputs.cores(cluster))
-    slots = max(each.slots for each in cluster.rank_nodes.values())
     local = link_kinds.between_ranks(rank_step.cores)
-    measured_link = prediction_inputs.connection(history, LinkQuery(-(-run.np // slots), slots, local, run.controller))
+    measured_link = prediction_inputs.connection(history, LinkQuery(len(ranks), ranks[0], local, run.controller))
     if measured_link:
-        predicted(step_profile, rank_step, *measured_link, run.np, config).write(state_dir.runs / run.id / PREDICTION)
+        predicted(step_profile, rank_step, *measured_link, run, config).write(state_dir.runs / run.id / PREDICTION)
 
 
 def predicted(
-    step_profile: Profile, rank_step: Node, connected: Connection, link: str, ranks: int, config: TrainConfig
+    step_profile: Profile, rank_step: Node, connected: Connection, link: str, run: Run, config: TrainConfig
 ) -> Predicted:
-    """Predict a run.
+    """Predict a run with as many ranks on every node.
 
     Args:
         step_profile: Profile of a run of one rank.
         rank_step: The node of that profile.
-        connected: Connection of the ranks.
+        connected: Connection of the ranks, with those that each node has.
         link: What the connection is known from.
-        ranks: Number of ranks, which fill one node after the other.
+        run: The run.
         config: Configuration of the run.
 
     Returns:
         The prediction.
     """
-    slots = min(connected.slots, ranks)
-    connected, options = replace(connected, slots=slots), Options(passes=config.backward_passes_per_step)
-    nodes = -(-ranks // slots)
+    group = gradient_groups.largest(run.fusion_threshold)
+    options, nodes = Options(passes=config.backward_passes_per_step, group=group), run.np // connected.slots
     kind = carried(config.compression, step_profile.precision, rank_step, connected.at(nodes), options)
     (expected,) = forecast(rank_step, connected, [nodes], replace(options, compression=kind))
     rate = expected.images_per_second
@@ -66,7 +74,7 @@ def predicted(
         low=rate.low,
         high=rate.high,
         efficiency=expected.efficiency.value,
-        ranks=ranks,
+        ranks=run.np,
         made=time.time(),
         profile=step_profile.run,
         link=link,

@@ -252,6 +252,33 @@ def test_machine_type_option_has_a_rank_for_each_gpu() -> None:
     assert slow["exposed_seconds"][0] > forecast["exposed_seconds"][0]
 
 
+def deployed_with(slots: int, provider: str = "local", **node: Any) -> None:
+    """Record a deployed cluster of two nodes whose configuration names no slots."""
+    state_dir = builders.deployed(provider=provider)
+    cluster = builders.cluster(2, slots, **node)
+    state.write(state_dir, builders.read_record(state_dir).model_copy(update={"cluster": cluster}))
+
+
+@pytest.mark.parametrize(("words", "ranks"), [((), 8), (("--slots", "2"), 4), (("--machine-type", "a2-highgpu-1g"), 2)])
+def test_deployed_nodes_tell_the_ranks_of_a_node(words: tuple[str, ...], ranks: int) -> None:
+    deployed_with(4, gpus=4)
+    assert predicted(*LINKED, "--nodes", "2", *words)["forecasts"][0]["ranks"] == ranks
+
+
+def test_deployed_nodes_tell_the_ranks_behind_a_check() -> None:
+    deployed_with(4, gpus=4)
+    checked(state.for_cluster("default"))
+    assert predicted(*GIVEN, "--nodes", "2")["forecasts"][0]["ranks"] == 8
+
+
+def test_ranks_of_deployed_nodes_share_the_vcpus_of_their_type(tmp_path: Path) -> None:
+    words = on_google(tmp_path)
+    shared, alone = predicted(*words, "--slots", "2"), predicted(*words)
+    deployed_with(2, "gcp", cpus=8.0)
+    deployed = predicted(*words)
+    assert deployed["forecasts"] == shared["forecasts"] != alone["forecasts"]
+
+
 def test_slower_head_limits_only_a_ring_of_cpus(tmp_path: Path) -> None:
     on_cpus = predicted(*on_google(tmp_path, head_machine_type="e2-standard-2"))
     on_gpus = predicted(*on_google(tmp_path, head_machine_type="e2-standard-2", accelerator="nvidia-tesla-t4"))

@@ -181,3 +181,36 @@ def test_damaged_files_are_ignored(state_dir: StateDir, name: str, content: byte
     assert prediction_inputs.profile(History(state_dir), ProfileQuery("resnet20", 28)) is not None
     assert prediction_inputs.connection(History(state_dir), LINK) is not None
     assert predict_runs.review() == []
+
+
+def prediction(state_dir: StateDir) -> Predicted:
+    return Predicted.model_validate_json((state_dir.runs / "run-9" / "prediction.json").read_text())
+
+
+@pytest.mark.parametrize(("np", "slots", "saved"), [(3, 2, False), (4, 2, True), (2, 4, True), (5, 4, False)])
+def test_prediction_is_of_the_ranks_that_run(state_dir: StateDir, np: int, slots: int, saved: bool) -> None:
+    predicted(state_dir, builders.cluster(2, slots, cpus=2.0 * slots), np=np)
+    assert (state_dir.runs / "run-9" / "prediction.json").exists() == saved
+    if saved:
+        made = prediction(state_dir)
+        assert made.ranks == np
+        assert made.images_per_second == pytest.approx(np * 32 * made.efficiency)  # 32 images in 1 s are one rank's
+
+
+def test_prediction_has_the_fewer_ranks_of_a_smaller_head(state_dir: StateDir) -> None:
+    nodes = builders.cluster(2, slots=4, cpus=8.0).nodes
+    nodes = {name: node.model_copy(update={"slots": 1 if node.role == "head" else 4}) for name, node in nodes.items()}
+    cluster = builders.cluster().model_copy(update={"nodes": nodes})
+    predicted(state_dir, cluster, np=2)
+    assert prediction(state_dir).ranks == 2
+    assert prediction(state_dir).link == "run run-3: check of 2 ranks on 2 nodes"
+
+
+def test_prediction_has_the_fusion_threshold_of_the_run(state_dir: StateDir) -> None:
+    gradients = [Ready(8 << 20, 0.1 * share) for share in range(1, 11)]
+    fetched(state_dir, 4, "profile.json", builders.profile(run="run-4", gradients=gradients))
+    rates = []
+    for threshold in (None, 32, 8, 0):
+        predicted(state_dir, fusion_threshold=threshold)
+        rates.append(prediction(state_dir).images_per_second)
+    assert rates[0] == rates[1] != rates[2] == rates[3]
