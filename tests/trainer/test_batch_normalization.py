@@ -92,6 +92,22 @@ def test_statistics_are_float32_in_mixed_precision(precision: str) -> None:
     np.testing.assert_allclose(layer.moving_mean.numpy(), full.moving_mean.numpy(), rtol=0.02, atol=0.02)
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_frozen_layer_uses_and_keeps_its_statistics(whole: bool) -> None:
+    layer = build_layer(FusedBatchNormalization)
+    layer.whole, layer.trainable = whole, False
+    before = [np.array(weight) for weight in layer.get_weights()]
+    np.testing.assert_allclose(layer(inputs(), training=True), layer(inputs(), training=False))
+    for weight, old in zip(layer.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(weight, old)
+
+
+def test_several_images_are_added() -> None:
+    layer, images = build_layer(FusedBatchNormalization), inputs()
+    added = layer([images, tf.ones_like(images), 10 * tf.ones_like(images)], training=True)
+    np.testing.assert_allclose(added, layer(images, training=True) + 11.0, rtol=1e-4)
+
+
 def test_layer_can_be_serialised_and_read_back() -> None:
     layer = build_layer(FusedBatchNormalization)
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))

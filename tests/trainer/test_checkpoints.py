@@ -195,15 +195,21 @@ def test_best_is_kept_after_resuming_with_more_ranks(tmp_path: Path) -> None:
     assert (on_disk(resumed), resumed.storage.index.best) == (["epoch-0002", "epoch-0003"], "epoch-0002")
 
 
-def test_nonfinite_weights_are_not_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    trainer = build_trainer()
+@pytest.mark.parametrize("on_nan", ["stop", "skip"])
+def test_nonfinite_weights_are_not_written(tmp_path: Path, capsys: pytest.CaptureFixture[str], on_nan: str) -> None:
+    trainer = build_trainer(on_nan=on_nan)
     manager = build_manager(tmp_path, trainer)
     epoch(manager, trainer, 0.5)
     trainer.model.trainable_variables[0].assign(np.full((4, 3), np.nan))
     trainer.epoch = 2
-    manager.save({}, trained(trainer))
+    problem = "no checkpoint written: some weights are not finite"
+    if on_nan == "skip":
+        manager.save({}, trained(trainer))
+        assert problem in capsys.readouterr().out
+    else:
+        with pytest.raises(SystemExit, match=rf"{problem} after step 4 \(epoch 2\): use a smaller --learning-rate"):
+            manager.save({}, trained(trainer))
     assert on_disk(manager) == ["epoch-0001"]
-    assert "no checkpoint written: some weights are not finite" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "ranks", "truncated", "world"])

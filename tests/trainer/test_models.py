@@ -98,6 +98,14 @@ def test_initial_weights_ignore_earlier_draws() -> None:
     assert all(np.array_equal(a, b) for a, b in zip(before, first_weights(1), strict=True))
 
 
+@pytest.mark.parametrize("name", ["lenet", "resnet20", "googlenet"])
+def test_saved_network_can_be_loaded(tmp_path: Path, name: str) -> None:
+    model = networks_by_name.build(name, 64, 3, 10, 1)
+    model.save(tmp_path / "saved.keras")
+    images = np.zeros((1, 64, 64, 3), np.uint8)
+    np.testing.assert_array_equal(keras.models.load_model(tmp_path / "saved.keras")(images), model(images))
+
+
 def test_only_the_last_gamma_of_bottleneck_blocks_is_zero() -> None:
     model = networks_by_name.build("resnet50", 32, 3, 10, seed=1)
     gammas = [layer.gamma.numpy() for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization)]

@@ -55,8 +55,9 @@ class CheckpointManager:
     def save(self, epoch_progress: Arrays, trained: "Trained | None" = None) -> None:
         """Write a checkpoint of the run's state.
 
-        ``epoch_progress`` holds this rank's sums and times of an epoch that is not ``trained`` yet. No checkpoint is
-        written if weights are not finite: the one before is worth more.
+        ``epoch_progress`` holds this rank's sums and times of an epoch that is not ``trained`` yet. If weights are not
+        finite, no checkpoint is written, and a run that skips no steps ends: max pooling drops what is not a number, so
+        the loss can stay finite.
         """
         trainer = self.trainer
         damaged = np.array(sorted(trainer.train_split.checker.damaged), np.int64)
@@ -64,12 +65,19 @@ class CheckpointManager:
         rank_state = {**epoch_progress, "damaged": damaged, **variables}
         finite, rank_states = zip(*hvd.allgather_object((_weights_are_finite(trainer), rank_state)), strict=True)
         if not all(finite):
-            return say("no checkpoint written: some weights are not finite")
+            return self._report_nonfinite()
         if hvd.rank() == 0:
             with self.trainer.telemetry.checkpoint(), self.stop_control.measure("checkpoint"):
                 self._write(rank_states, trained)
             self.stop_control.last_checkpoint = time.monotonic()
         trainer.resumable = True
+
+    def _report_nonfinite(self) -> None:
+        trainer, problem = self.trainer, "no checkpoint written: some weights are not finite"
+        if trainer.guard.on:
+            return say(problem)
+        position = f"after step {trainer.step} (epoch {trainer.epoch})"
+        sys.exit(f"{problem} {position}: use a smaller --learning-rate in a new run")
 
     def _write(self, rank_states: "tuple[Arrays, ...]", trained: "Trained | None") -> None:
         trainer = self.trainer

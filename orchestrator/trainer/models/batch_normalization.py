@@ -73,7 +73,8 @@ class FusedBatchNormalization(Normalization):
         self, inputs: "tf.Tensor | list[tf.Tensor]", training: "bool | None" = None, mask: "tf.Tensor | None" = None
     ) -> tf.Tensor:
         images, *added = inputs if isinstance(inputs, list) else [inputs]
-        usable = training and self.whole and images.dtype in (tf.float32, tf.bfloat16)
+        training = bool(training) and self.trainable
+        usable = training and self.whole and len(added) <= 1 and images.dtype in (tf.float32, tf.bfloat16)
         operations = library.load() if usable else None
         if operations is None:
             return super().call(inputs, training=training)

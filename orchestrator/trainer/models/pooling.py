@@ -3,10 +3,12 @@
 from functools import reduce
 from itertools import product
 
+import keras
 import tensorflow as tf
 from keras import layers
 
 
+@keras.saving.register_keras_serializable(package="orchestrator")
 class MaxPooling2D(layers.MaxPooling2D):
     """Max pooling. With ``by_slices``, which gives the same values, XLA can compile the gradient.
 
