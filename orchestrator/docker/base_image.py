@@ -38,9 +38,9 @@ def provide(engine: Engine, base_image: str, log: Path) -> str:
         reason = images.pull(engine, base_image, step.detail)
         if not reason:
             return base_image
-        step.detail(reason)
+    progress.note(reason)
     with progress.step(f"Building a base image with mmdebstrap instead of {base_image}"):
-        _bootstrap(engine, base_image, name, log)
+        _bootstrap(engine, base_image, name, log, reason)
     return name
 
 
@@ -49,13 +49,15 @@ def substitute(base_image: str) -> str:
     return f"orchestrator-base:{base_image.partition('@')[0].replace(':', '-').replace('/', '-')}"
 
 
-def _bootstrap(engine: Engine, base_image: str, name: str, log: Path) -> None:
+def _bootstrap(engine: Engine, base_image: str, name: str, log: Path, reason: str) -> None:
     if not base_image.startswith("debian:12"):
-        raise PreflightError(f"no registry has {base_image}, and only debian:12 can be made here", "check the name")
+        raise PreflightError(
+            f"{base_image} cannot be pulled: {reason}; and only debian:12 can be made here", "check the name"
+        )
     if not shutil.which("mmdebstrap"):
         raise PreflightError(
-            f"no registry answers for {base_image}, and mmdebstrap, which could make it, is not installed",
-            "`sudo apt-get install mmdebstrap`, or connect to a registry",
+            f"{base_image} cannot be pulled: {reason}; and mmdebstrap, which could make it, is not installed",
+            f"`sudo apt-get install mmdebstrap`, or make `docker pull {base_image}` work",
         )
     with tempfile.NamedTemporaryFile(suffix=".tar") as archive:
         keys = [f"--keyring={KEYRING}"] if KEYRING.exists() else []

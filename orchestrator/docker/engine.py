@@ -1,18 +1,22 @@
 """Connect to the Docker Engine: its address, the facts that it reports, and its errors. The only user of the SDK."""
 
 import os
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from orchestrator import progress
 from orchestrator.errors import CommandFailed, PreflightError
 from orchestrator.lazy_imports import LazyModule
 from orchestrator.schema.bounded_files import shown
 
 if TYPE_CHECKING:
+    import docker.auth
     import docker.context.config
+    import docker.credentials
     import docker.errors
     import requests
     import urllib3
@@ -23,6 +27,9 @@ else:
 
 _NOT_RUNNING = "start Docker (`sudo systemctl start docker`), or install it: https://docs.docker.com/engine/install"
 ANSWER_SECONDS, BUILD_SECONDS = 60, 3600
+CONTAINERD = Path("/var/lib/containerd")
+
+Answer = TypeVar("Answer")
 
 
 class Engine:
@@ -77,6 +84,17 @@ class Engine:
         return Path(self.facts["DockerRootDir"])
 
     @property
+    def image_directories(self) -> list[Path]:
+        """Return the directories on whose disks images are; containerd's image store ignores the data root."""
+        in_containerd = ["driver-type", "io.containerd.snapshotter.v1"] in (self.facts.get("DriverStatus") or [])
+        return [self.data_root, CONTAINERD] if in_containerd and CONTAINERD.exists() else [self.data_root]
+
+    @property
+    def remaps_users(self) -> bool:
+        """Tell whether containers have user namespaces (``userns-remap``)."""
+        return "name=userns" in (self.facts.get("SecurityOptions") or [])
+
+    @property
     def isolation(self) -> str | None:
         """Return why this machine does not reach the engine's networks; None if it does.
 
@@ -92,6 +110,28 @@ class Engine:
     def patient(self) -> "docker.DockerClient":
         """Return a client for requests that take long and are silent meanwhile."""
         return docker.DockerClient(base_url=self.host, timeout=BUILD_SECONDS)
+
+    def with_credentials(self, request: Callable[["docker.APIClient"], Answer]) -> Answer:
+        """Return the answer to ``request``, which is sent without credentials if Docker's helper for them fails."""
+        warnings.filterwarnings("ignore", module=r"docker\.credentials")  # the note below says it
+        try:
+            return request(self.client.api)
+        except (docker.credentials.StoreError, docker.errors.DockerException) as error:
+            cause = error if isinstance(error, docker.credentials.StoreError) else error.__cause__
+            if not isinstance(cause, docker.credentials.StoreError):
+                raise
+            remedy = "for private images, repair the helper, or remove credsStore from ~/.docker/config.json and log in"
+            progress.note(f"Docker's credential helper fails, so none of its credentials is used ({cause}): {remedy}")
+            return request(self._without_helpers.api)
+
+    @cached_property
+    def _without_helpers(self) -> "docker.DockerClient":
+        """Return a client that uses only the credentials in Docker's configuration file."""
+        client = docker.DockerClient(base_url=self.host, timeout=ANSWER_SECONDS)
+        api: Any = client.api
+        auths = api._auth_configs.auths or {docker.auth.INDEX_NAME: {}}  # the SDK would read the file again for none
+        api._auth_configs = docker.auth.AuthConfig({"auths": auths})
+        return client
 
 
 def _host_of_context(name: str | None) -> str:

@@ -33,7 +33,7 @@ def pull(engine: Engine, reference: str, on_status: Callable[[str], None], secon
 
     failures: tuple[type[Exception], ...] = (*faults(), OSError)
     try:
-        messages = engine.client.api.pull(reference, stream=True, decode=True)
+        messages = engine.with_credentials(lambda api: api.pull(reference, stream=True, decode=True))
         for message in silence_timeout.with_silence_timeout(messages, seconds, silent):
             if "error" in message:
                 return str(message["error"])
@@ -84,19 +84,22 @@ def build(
         CommandFailed: The engine, or the connection to it, fails.
     """
     with asking("build an image", "build", "--tag", tag):
-        yield from engine.client.api.build(
-            fileobj=context,
-            custom_context=True,
-            tag=tag,
-            target=target,
-            dockerfile=dockerfile,
-            buildargs=dict(arguments),
-            network_mode="host",  # for this machine's MTU, and a proxy on its localhost
-            rm=True,
-            forcerm=True,
-            decode=True,
-            labels={cluster_resources.ID_LABEL: "image"},
-            timeout=BUILD_SECONDS,
+        yield from engine.with_credentials(
+            lambda api: api.build(
+                fileobj=context,
+                custom_context=True,
+                tag=tag,
+                target=target,
+                dockerfile=dockerfile,
+                buildargs=dict(arguments),
+                # The host's, for this machine's MTU, and a proxy on its localhost; refused with user namespaces.
+                network_mode=None if engine.remaps_users else "host",
+                rm=True,
+                forcerm=True,
+                decode=True,
+                labels={cluster_resources.ID_LABEL: "image"},
+                timeout=BUILD_SECONDS,
+            )
         )
 
 

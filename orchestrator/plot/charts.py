@@ -1,11 +1,12 @@
 """Charts of a page: curves with bands, bars of parts, and ratios with intervals. Their legends are the page's."""
 
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from orchestrator import plot
-from orchestrator.plot.inline import INK, MARKERS, SERIES
+from orchestrator.plot.inline import INK, MARKERS, SERIES, marker
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,7 +18,8 @@ WIDTH, HEIGHT = 4.6, 3.1  # inches
 MANY_TIMES = 8  # ratio of the ends of an axis from which it is logarithmic
 ROW = 0.21  # inches per bar
 LABEL = 0.075  # inches per character of a bar's label, about
-LONGEST = 30  # characters of a bar's label
+LINE = 0.15  # inches per further line of a bar's label
+LONGEST = 30  # characters of a line of a bar's label
 
 
 class Point(NamedTuple):
@@ -114,7 +116,7 @@ def intervals(bars: Sequence[Bar], x: str) -> "Figure":
         value, low, high = bar.values
         colour = SERIES[bar.number % len(SERIES)]
         panel.plot([low, high], [row, row], color=colour, linewidth=2.0)
-        panel.plot([value], [row], color=colour, marker=MARKERS[bar.number % len(MARKERS)], markersize=5)
+        panel.plot([value], [row], color=colour, marker=MARKERS[marker(bar.number)], markersize=5)
     panel.set_xlabel(x)
     return figure
 
@@ -133,15 +135,24 @@ def _panel(height: float) -> "tuple[Figure, Axes]":
 
 def _rows(labels: Sequence[str]) -> "tuple[Figure, Axes]":
     """Return an empty chart with a row for each label, the first on top."""
-    labels = [_short(label) for label in labels]
-    height = ROW * len(labels) + 0.55
+    labels = _fitted(labels)
+    lines = [label.split("\n") for label in labels]
+    height = (ROW + LINE * (max(map(len, lines), default=1) - 1)) * len(labels) + 0.55
     figure, panel = _panel(height)
-    room = min(0.5, (LABEL * max(map(len, labels), default=0) + 0.1) / WIDTH)
+    room = min(0.5, (LABEL * max((len(line) for each in lines for line in each), default=0) + 0.1) / WIDTH)
     figure.subplots_adjust(left=room, top=1 - 0.08 / height)
     panel.set_yticks(range(len(labels)), list(labels))
     panel.set_ylim(len(labels) - 0.4, -0.6)
     panel.tick_params(axis="y", length=0)
     return figure, panel
+
+
+def _fitted(labels: Sequence[str]) -> list[str]:
+    """Return labels that leave room for their bars: short ones, or several lines if short ones would be equal."""
+    short = [_short(label) for label in labels]
+    if len(set(short)) == len(set(labels)):
+        return short
+    return ["\n".join(textwrap.wrap(label, LONGEST, break_on_hyphens=False)) for label in labels]
 
 
 def _short(label: str) -> str:
@@ -159,5 +170,5 @@ def _curve(panel: "Axes", curve: Curve) -> None:
     panel.fill_between(xs, lows, highs, color=colour, alpha=0.22, linewidth=0)
     if len(xs) == 1:  # its band has no width
         panel.vlines(xs, lows, highs, color=colour, linewidth=2.0)
-    marker = MARKERS[curve.number % len(MARKERS)]
-    panel.plot(xs, [point.y for point in curve.points], color=colour, linewidth=1.8, marker=marker, markersize=4.5)
+    shape = MARKERS[marker(curve.number)]
+    panel.plot(xs, [point.y for point in curve.points], color=colour, linewidth=1.8, marker=shape, markersize=4.5)

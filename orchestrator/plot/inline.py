@@ -73,6 +73,11 @@ def legend(labels: dict[str, int]) -> str:
     return _list(f"{_swatch(number)}<span>{escape(label)}</span>" for label, number in labels.items())
 
 
+def marker(number: int) -> int:
+    """Return the index of a curve's marker: together with its colour, it repeats only after 64 curves."""
+    return (number + number // len(SERIES)) % len(MARKERS)
+
+
 def legend_of_parts() -> str:
     """Return the legend of the activities of a step."""
     boxes = {name: f'<span class="box" style="background:{_variable(colour)}"></span>' for name, colour in
@@ -86,7 +91,7 @@ def _list(items: Iterable[str]) -> str:
 
 def _swatch(number: int) -> str:
     colour = _variable(SERIES[number % len(SERIES)])
-    shape = SHAPES[number % len(SHAPES)].replace("/>", f' fill="{colour}"/>')
+    shape = SHAPES[marker(number)].replace("/>", f' fill="{colour}"/>')
     line = f'<line x1="0" y1="6" x2="24" y2="6" stroke="{colour}" stroke-width="2"/>'
     return f'<svg class="swatch" viewBox="0 0 24 12" aria-hidden="true">{line}{shape}</svg>'
 

@@ -5,8 +5,9 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
+from orchestrator import state
 from orchestrator.config import LEAST_CPUS, Config, stored
-from orchestrator.docker import build, cluster_resources, context
+from orchestrator.docker import build, cluster_resources, context, images
 from orchestrator.docker.cluster_resources import Holding
 from orchestrator.docker.engine import Engine
 from orchestrator.errors import PreflightError
@@ -14,7 +15,7 @@ from orchestrator.providers import Resource, provisioning
 from orchestrator.providers.local import capacity, cgroups, grafana, preflight_checks
 from orchestrator.providers.provisioning import OnLine, provision, unmanaged
 from orchestrator.providers.trainer_image import trainer_digest
-from orchestrator.state import Record, StateDir
+from orchestrator.state import Record, StateDir, cluster_lock
 
 __all__ = ["provision", "trainer_digest", "unmanaged"]
 
@@ -23,6 +24,7 @@ SUBNETS = [IPv4Network((0x0AC90000 + (n << 8), 24)) for n in range(256)]  # 10.2
 DEFAULT_MTU = 1500
 # Cores: a smaller share is not enforced, since a node that briefly needs a whole core would wait for it.
 LEAST_QUOTA = 1.0
+WAIT_SECONDS = 3600.0  # for another deploy that builds the image
 
 
 def preflight(config: Config, record: Record | None) -> None:
@@ -73,7 +75,11 @@ def gpu_and_image(config: Config, record: Record | None) -> tuple[str | None, st
 def prepare(record: Record, state_dir: StateDir) -> None:
     """Build the node image, and prepare Grafana's container."""
     docker = Engine()
-    build.ensure(docker, IMAGE, context.variant(stored(record.config)), state_dir.log("image"))
+    variant = context.variant(stored(record.config))
+    if not images.find(docker, context.tag(IMAGE, variant)):
+        lock = state.cache() / "images" / "lock-of-nodes"
+        with cluster_lock.waited(lock, "builds the nodes' image", WAIT_SECONDS, "XDG_CACHE_HOME"):
+            build.ensure(docker, IMAGE, variant, state_dir.log("image"))
     grafana.prepare(docker, record, state_dir)
 
 

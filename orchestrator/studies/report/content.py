@@ -88,4 +88,4 @@ def build(directory: Path) -> Report:
     summaries = cells.summarise(study)
     published = study.about.published
     compared = compare_with_published.compare(published, summaries, study.samples_of, study.about.replaced_datasets)
-    return Report(study, summaries, compared, contradictions.find(published, study.samples))
+    return Report(study, summaries, compared, contradictions.find(published, study.samples_of))

@@ -40,24 +40,26 @@ class Contradiction(NamedTuple):
 
 
 class Table(NamedTuple):
-    """All published numbers with their precision; ``samples`` is the number of training samples, if known."""
+    """All published numbers with their precision; ``samples`` are the training samples by data set, if known."""
 
     numbers: Sequence[Published]
     precision: Precision
-    samples: float | None
+    samples: Mapping[str, float | None]
 
 
-def find(numbers: Sequence[Published], samples: int | None = None) -> list[Contradiction]:
+def find(numbers: Sequence[Published], samples: Callable[[str], int | None] = lambda _: None) -> list[Contradiction]:
     """Return what contradicts itself.
 
     Args:
         numbers: Published numbers; accuracies from 0 to 1.
-        samples: Training samples behind one time; None derives it from the table, whose cells mostly agree.
+        samples: Returns the training samples behind one time by data set, of "" for numbers that name none. None
+            derives them from the numbers of this data set, which mostly agree.
 
     Returns:
         Contradictions in the order of the rules and of the numbers.
     """
-    table = Table(numbers, Precision(numbers), samples or _samples(numbers))
+    datasets = dict.fromkeys(map(_dataset, numbers))
+    table = Table(numbers, Precision(numbers), {name: samples(name) or _samples(numbers, name) for name in datasets})
     return [
         contradiction
         for rule in (_seconds, _speed_up, _efficiency, _reading, _unit, _twice)
@@ -65,25 +67,30 @@ def find(numbers: Sequence[Published], samples: int | None = None) -> list[Contr
     ]
 
 
-def _samples(numbers: Sequence[Published]) -> float | None:
-    """Return the samples that the table's own pairs of seconds and images/s mostly agree on, to three digits."""
-    products = [seconds.value * speed.value for seconds, speed in _pairs(numbers, "seconds", "images_per_second")]
-    if len(products) < ENOUGH:
+def _dataset(number: Published) -> str:
+    return str(number.cell.get("dataset", ""))
+
+
+def _samples(numbers: Sequence[Published], dataset: str) -> float | None:
+    """Return the samples that a data set's pairs of seconds and images/s mostly agree on, to three digits."""
+    alike = [number for number in numbers if _dataset(number) == dataset]
+    products = [seconds.value * speed.value for seconds, speed in _pairs(alike, "seconds", "images_per_second")]
+    if not dataset or len(products) < ENOUGH:  # numbers that name no data set can be of several
         return None
     return float(f"{median(products):.3g}")
 
 
 def _seconds(table: Table) -> Iterator[Contradiction]:
     for seconds, speed in _pairs(table.numbers, "seconds", "images_per_second"):
-        if table.samples is None:
-            return
-        samples = Range(table.samples, table.samples)
-        if not samples.over(table.precision.range(seconds)).meets(table.precision.range(speed)):
+        count = table.samples[_dataset(seconds)]
+        if count is None:
+            continue
+        if not Range(count, count).over(table.precision.range(seconds)).meets(table.precision.range(speed)):
             yield _contradiction(
                 "seconds",
                 speed,
-                f"prints {_words(speed)} and {_words(seconds)}, but {table.samples:,.0f} samples in that time are "
-                f"{table.samples / seconds.value:,.0f} images/s",
+                f"prints {_words(speed)} and {_words(seconds)}, but {count:,.0f} samples in that time are "
+                f"{count / seconds.value:,.0f} images/s",
             )
 
 

@@ -39,7 +39,7 @@ class _Sheet:
 
     def plots(self) -> Iterator[Plot]:
         """Yield the plots that have something to show."""
-        if len(self.ticks) > 1:
+        if len(self.ticks) > 1 and any(summary.images for summary in self.summaries):
             yield self._speed()
             yield self._efficiency()
         if any(summary.ratio for summary in self.summaries) or any(summary.again for summary in self.summaries):

@@ -1,7 +1,11 @@
 """Images pulled and built by a simulated engine."""
 
 import io
+import json
 import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,3 +65,62 @@ def test_users_of_one_engine_keep_each_others_export(monkeypatch: pytest.MonkeyP
             monkeypatch.setattr(os, "getuid", lambda user=user: user)
             assert list(images.export(Engine(), "orchestrator-trainer:0123456789ab"))
     assert removed == [f"of-{user}" for user in (1000, 1000, 1001, 1001)]
+
+
+@pytest.fixture
+def no_helper(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[dict[str, Any]], None]:
+    """Return a function that writes Docker's configuration; no credential helper is on the PATH."""
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def write(settings: dict[str, Any]) -> None:
+        (tmp_path / "config.json").write_text(json.dumps(settings))
+
+    return write
+
+
+HELPERS: list[dict[str, Any]] = [
+    {"credsStore": "desktop"},
+    {"credsStore": "secretservice", "auths": {"ghcr.io": {"auth": "bWU6c2VjcmV0"}}},
+    {"credHelpers": {"docker.io": "gcloud", "https://index.docker.io/v1/": "gcloud"}},
+]
+
+
+@pytest.mark.parametrize("settings", HELPERS)
+def test_images_are_built_without_a_broken_credential_helper(
+    engine: Connect,
+    no_helper: Callable[[dict[str, Any]], None],
+    settings: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    no_helper(settings)
+    docker = engine({"/build": (200, [{"stream": "done"}])})
+    assert list(images.build(docker, io.BytesIO(b""), "node:1", "node", {})) == [{"stream": "done"}]
+    assert "remove credsStore from ~/.docker/config.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("settings", HELPERS)
+def test_public_images_are_pulled_without_a_broken_credential_helper(
+    engine: Connect, no_helper: Callable[[dict[str, Any]], None], settings: dict[str, Any]
+) -> None:
+    no_helper(settings)
+    assert images.pull(engine({"/images/create": (200, [{"status": "Pulled"}])}), IMAGE, print) == ""
+
+
+def test_credentials_in_dockers_file_are_kept_without_the_helper(
+    engine: Connect, no_helper: Callable[[dict[str, Any]], None]
+) -> None:
+    no_helper(HELPERS[1])
+    api: Any = engine()._without_helpers.api
+    assert api._auth_configs.get_all_credentials()["ghcr.io"]["username"] == "me"
+
+
+@pytest.mark.parametrize(("options", "network"), [([], "host"), (["name=seccomp", "name=userns"], None)])
+def test_builds_share_the_hosts_network_unless_users_are_remapped(
+    engine: Connect, monkeypatch: pytest.MonkeyPatch, options: list[str], network: str | None
+) -> None:
+    docker = engine({"/info": (200, [{"SecurityOptions": options}])})
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(docker.client.api, "build", lambda **arguments: given.update(arguments) or [])
+    list(images.build(docker, io.BytesIO(b""), "node:1", "node", {}))
+    assert given["network_mode"] == network

@@ -1,5 +1,6 @@
 """The provider `local`: its logic without an engine, and findings of its preflight."""
 
+import fcntl
 from collections.abc import Iterator
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -14,9 +15,9 @@ from orchestrator.errors import PreflightError
 from orchestrator.providers import local
 from orchestrator.providers.local import cgroups, preflight_checks
 from orchestrator.state import Record
-from tests import builders
+from tests import builders, waiting
 from tests.stand_ins import docker_stand_in
-from tests.unit.conftest import StandIn
+from tests.unit.conftest import StandIn, Start
 
 
 def container(name: str, cluster: str, deployment: str, running: str = "running") -> dict[str, Any]:
@@ -243,3 +244,41 @@ def test_deploy_names_other_clusters_that_take_all_of_the_machine(capsys: pytest
         Engine(), Config.model_validate({"name": "second", "local": {"cpus": 1, "memory": 3}})
     )
     assert capsys.readouterr().err == ""
+
+
+PREPARE = """
+from orchestrator import state
+from orchestrator.docker import build, images
+from orchestrator.providers import local
+from pathlib import Path
+import sys
+images.find = lambda engine, name: name if Path(sys.argv[1]).exists() else None
+build.ensure = lambda engine, target, variant, log: print("built" if not Path(sys.argv[1]).exists() else "there")
+local.grafana.prepare = lambda *_: None
+state_dir = state.for_cluster("demo")
+local.prepare(state.read(state_dir), state_dir)
+print("done")
+"""
+
+
+def test_second_deploy_waits_for_the_node_image_of_the_first(start: Start, tmp_path: Path) -> None:
+    record()
+    lock, image, note = state.cache() / "images" / "lock-of-nodes", tmp_path / "image", tmp_path / "note"
+    lock.parent.mkdir(parents=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        second = start("-c", PREPARE, str(image), output=note)
+        assert waiting.until(lambda: "Waiting for another command that builds the nodes' image" in note.read_text())
+        image.touch()
+    assert second.wait() == 0
+    assert note.read_text().endswith("there\ndone\n")
+
+
+def test_deploy_with_an_existing_node_image_does_not_wait(start: Start, tmp_path: Path) -> None:
+    record()
+    lock, note = state.cache() / "images" / "lock-of-nodes", tmp_path / "note"
+    lock.parent.mkdir(parents=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert start("-c", PREPARE, "/", output=note).wait() == 0
+    assert note.read_text() == "done\n"

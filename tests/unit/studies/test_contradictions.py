@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from orchestrator.schema.studies import Metric, Published
+from orchestrator.studies import study_files
 from orchestrator.studies.report import contradictions, published_numbers
 from tests.unit.studies import published
 
@@ -15,7 +16,7 @@ def number(metric: Metric, value: float, ranks: int = 1, text: str = "", source:
 
 @pytest.mark.parametrize("samples", [60_000, None], ids=["samples known", "samples derived"])
 def test_exactly_the_three_wrong_cells_of_dey_2022_are_found(samples: int | None) -> None:
-    contradicting = contradictions.find(published.dey(), samples)
+    contradicting = contradictions.find(published.dey(), lambda _: samples)
     assert [
         (each.kind, each.cell["engine"], each.cell["model"], each.column, each.cell["ranks"]) for each in contradicting
     ] == [
@@ -33,6 +34,26 @@ def test_consistent_table_has_no_contradiction() -> None:
              for each in contradictions.find(published.dey())}  # fmt: skip
     right = [n for n in published.dey() if (n.column, n.cell["engine"], n.cell["model"], n.cell["ranks"]) not in wrong]
     assert contradictions.find(right) == []
+
+
+def test_samples_are_those_of_each_numbers_own_data_set() -> None:
+    sizes = {"mnist": 60_000, "imagenet": 1_281_167}
+    rows = [
+        Published(cell={"dataset": name, "ranks": ranks}, metric=metric, value=value, source="table 1")
+        for name, size in sizes.items()
+        for ranks in (1, 2, 4)
+        for metric, value in (("images_per_second", 400.0 * ranks), ("seconds", float(round(size / 400 / ranks))))
+    ]
+    assert contradictions.find(rows, lambda name: sizes[name]) == []
+    assert contradictions.find(rows) == []
+    wrong = contradictions.find(rows, lambda _: 60_000)
+    assert {each.cell["dataset"] for each in wrong} == {"imagenet"}
+
+
+def test_shipped_study_has_both_readings_of_ghimire() -> None:
+    readings = [each for each in contradictions.find(study_files.find("ghimire").published) if each.kind == "reading"]
+    assert [each.cell["ranks"] for each in readings] == [2, 4]
+    assert "2.77" in readings[1].message
 
 
 def test_both_readings_of_ghimire_are_compared() -> None:

@@ -461,6 +461,16 @@ def test_unfinished_study_has_a_partial_report(tmp_path: Path) -> None:
         assert form(built)
 
 
+def test_group_without_a_measured_cell_leaves_the_other_groups(tmp_path: Path) -> None:
+    sample = Sample(engines=["ours"], models=["lenet", "resnet20"], ranks=[1, 16], rounds=2)
+    directory = sample.write(tmp_path / "study")
+    for results in (directory / "runs").glob("lenet-*/results.json"):
+        results.unlink()
+    page = formats.FORMATS["html"](content.build(directory))
+    assert page.count("images/s") > 1
+    assert "resnet20" in page
+
+
 def test_study_without_a_launch_has_a_report(tmp_path: Path) -> None:
     (tmp_path / "study.yaml").write_text("name: empty\n")
     (tmp_path / "launches.jsonl").write_text("")
