@@ -280,5 +280,5 @@ def test_deploy_with_an_existing_node_image_does_not_wait(start: Start, tmp_path
     lock.parent.mkdir(parents=True)
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert start("-c", PREPARE, "/", output=note).wait() == 0
+        assert start("-c", PREPARE, "/", output=note).wait(60) == 0
     assert note.read_text() == "done\n"

@@ -7,7 +7,6 @@ import keras
 import tensorflow as tf
 from horovod._keras3.reduction import GradientReduction
 
-
 # Where Keras keeps what exclude_from_weight_decay() was told, which is not in an optimizer's configuration.
 EXCLUDED_FROM_DECAY = ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern")
 
