@@ -60,21 +60,27 @@ def ensure(engine: Engine, target: str, variant: Variant, log: Path) -> str:
 
 def _ensure_user_image(engine: Engine, variant: Variant, log: Path) -> str:
     """Return the user's image: a local one, else pulled, or built from a Dockerfile on the trainer image."""
-    name = context.user_image_tag(variant.dockerfile) if variant.dockerfile else str(variant.user_image)
+    name = context.user_image_tag(variant) if variant.dockerfile else str(variant.user_image)
     if images.find(engine, name):
         return name
-    if not variant.dockerfile:
-        with progress.step(f"Pulling {name}") as step:
-            if reason := images.pull(engine, name, step.detail):
-                raise PreflightError(
-                    f"image: this Docker Engine has no {name}, and no registry has it: {reason}", "check the name"
-                )
+    if variant.dockerfile:
+        trainer = ensure(engine, "trainer", replace(variant, user_image=None), log)
+        _build_user_image(engine, name, trainer, variant.dockerfile, log)
         return name
-    arguments = {"BASE": ensure(engine, "trainer", replace(variant, user_image=None), log), **context.host_settings()}
-    with (
-        context.context(variant.dockerfile) as archive,
-        progress.step(f"Building image {name} of {variant.dockerfile}") as step,
-    ):
-        messages = images.build(engine, archive, name, None, arguments, variant.dockerfile.name)
-        build_progress_and_errors.follow(engine, log, step, messages)
+    with progress.step(f"Pulling {name}") as step:
+        if reason := images.pull(engine, name, step.detail):
+            raise PreflightError(
+                f"image: this Docker Engine has no {name}, and no registry has it: {reason}", "check the name"
+            )
     return name
+
+
+def _build_user_image(engine: Engine, name: str, trainer: str, dockerfile: Path, log: Path) -> None:
+    """Build a user's Dockerfile on the trainer image with this machine's CA certificates."""
+    base = name.replace(":", "-base:")
+    arguments = {"BASE": base, **context.host_settings()}
+    with context.context(dockerfile) as archive, progress.step(f"Building image {name} of {dockerfile}") as step:
+        messages = images.build(engine, context.base_of_user_image(), base, None, {"BASE": trainer})
+        build_progress_and_errors.follow(engine, log, step, messages)
+        messages = images.build(engine, archive, name, None, arguments, dockerfile.name)
+        build_progress_and_errors.follow(engine, log, step, messages)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import docker.context.config
     import docker.credentials
     import docker.errors
+    import docker.utils.build
     import requests
     import urllib3
 
@@ -142,6 +143,23 @@ def _host_of_context(name: str | None) -> str:
         missing = name or docker.context.config.get_current_context_name()
         raise PreflightError(f"Docker has no context {missing!r}", remedy)
     return str(context.Host)
+
+
+def sent_paths(directory: Path, ignored: list[str], dockerfile: str) -> set[str]:
+    """Return what `docker build` sends of a directory.
+
+    Args:
+        directory: Directory of the Dockerfile.
+        ignored: Patterns of its .dockerignore.
+        dockerfile: Name of the Dockerfile in it, which is always sent.
+
+    Returns:
+        Paths of files, directories and links, relative to the directory.
+
+    Raises:
+        OSError: A directory cannot be read.
+    """
+    return set(docker.utils.build.exclude_paths(str(directory), [*ignored], dockerfile))
 
 
 def faults() -> tuple[type[Exception], ...]:

@@ -56,9 +56,14 @@ def ranks_per_node(measured: Iterable[Cell]) -> tuple[int, int] | None:
 
 
 def base_part(study: Study) -> dict[str, Option]:
-    """Return what base cases have: ``base`` of the study, else the smallest number of ranks or nodes."""
+    """Return what base cases have: ``base`` of the study, else the smallest number of ranks or nodes.
+
+    If there is only one such number, every cell would be its own base case: engines then compare with the first.
+    """
     if study.base:
         return study.base
+    if len(study.engines) > 1 and len(set(study.nodes or study.ranks or [])) == 1:
+        return {"engine": study.engines[0]}
     return {"nodes": min(study.nodes)} if study.nodes else {"ranks": min(study.ranks or [1])}
 
 

@@ -52,7 +52,9 @@ class Study(Section):
     )
     exclude: list[dict[str, Option]] = Field([], description="parts of cells: every cell that has one is left out")
     base: dict[str, Option] = Field(
-        {}, description="what the base case of each cell has; default: the smallest number of ranks or nodes"
+        {},
+        description="what the base case of each cell has; default: the smallest number of ranks or nodes, the first "
+        "engine if there is only one number",
     )
     repetitions: Annotated[Repetitions, BeforeValidator(read_repetitions)] = Field(
         Repetitions(at_least=FEWEST, at_most=FEWEST), description="launches of each cell: a number, or limits"

@@ -21,7 +21,7 @@ PROGRAM = """
 import pathlib, sys
 import horovod.tensorflow as hvd, numpy as np
 from orchestrator.trainer import rank_setup, train
-from orchestrator.trainer.models import registry
+from orchestrator.trainer.models import networks_by_name
 from tests import samples
 from tests.trainer.test_data_parallel import small
 
@@ -30,7 +30,7 @@ def build(*_, **__):
     made.append(small())
     return made[0]
 
-registry.build = build
+networks_by_name.build = build
 train.main(pathlib.Path(sys.argv[1]))
 if hvd.rank() == 0:
     np.savez(f"{sys.argv[1]}/weights.npz", *made[0].get_weights())

@@ -88,4 +88,5 @@ def build(directory: Path) -> Report:
     summaries = cells.summarise(study)
     published = study.about.published
     compared = compare_with_published.compare(published, summaries, study.samples_of, study.about.replaced_datasets)
-    return Report(study, summaries, compared, contradictions.find(published, study.samples_of))
+    contradicting = contradictions.find(published, lambda name: study.samples_of(name) if name else study.samples)
+    return Report(study, summaries, compared, contradicting)

@@ -81,8 +81,12 @@ class StudyFiles:
 
     @property
     def samples(self) -> int | None:
-        """Return the training samples of every published time: the study's, else of its only size of data set."""
-        counts = {self.samples_of(launch.cell.dataset) for launch in self.launches}
+        """Return the training samples of every published time: the study's, else of its only size of data set.
+
+        Published numbers are of the data sets that were replaced, not of those that stand for them.
+        """
+        datasets = {launch.cell.dataset for launch in self.launches} | self.about.replaced_datasets.keys()
+        counts = {self.samples_of(dataset) for dataset in datasets}
         return counts.pop() if len(counts) == 1 else None
 
     def samples_of(self, dataset: str) -> int | None:

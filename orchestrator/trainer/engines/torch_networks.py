@@ -82,7 +82,7 @@ def convolution(inputs: int, filters: int, size: int, stride: int = 1, groups: i
 
 
 def lenet(config: TrainConfig) -> nn.Module:
-    """As ``models.classic.lenet``."""
+    """As ``models.lenet_alexnet_vgg.lenet``."""
     padding = 2 if config.image_size < LENET_IMAGE else 0
     pixels = ((config.image_size + 2 * padding - 4) // 2 - 4) // 2
     return nn.Sequential(

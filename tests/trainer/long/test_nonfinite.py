@@ -23,11 +23,11 @@ from tests.trainer.table import BAD, ROWS, normalised, rows
 PROGRAM = """
 import pathlib, sys
 from orchestrator.trainer import train
-from orchestrator.trainer.models import registry
+from orchestrator.trainer.models import networks_by_name
 from orchestrator.trainer.data import batches
 from tests.trainer.table import normalised, rows
 
-registry.build = lambda *_, **__: normalised()
+networks_by_name.build = lambda *_, **__: normalised()
 batches.load = lambda config: (rows(float("nan")), rows(0.0))
 sys.exit(train.main(pathlib.Path(sys.argv[1])))
 """

@@ -1,12 +1,16 @@
 """The images' inputs: which files change their digest, and which files go into a build."""
 
+import errno
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
+import tracemalloc
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,6 +97,110 @@ def test_dockerfile_digest_covers_every_file_of_its_directory(tmp_path: Path) ->
     assert context.digest(own) != before
     with context.context(dockerfile) as file, tarfile.open(fileobj=file) as archive:
         assert archive.getnames() == ["Dockerfile", "requirements.txt"]
+
+
+def user_image(directory: Path, **choices: Any) -> Variant:
+    """Write a Dockerfile; return its variant."""
+    (directory / "Dockerfile").write_text("ARG BASE\nFROM ${BASE}\n")
+    return Variant("debian:12-slim", user_image=str(directory / "Dockerfile"), **choices)
+
+
+def sent(variant: Variant) -> dict[str, tarfile.TarInfo]:
+    with context.context(variant.dockerfile) as file, tarfile.open(fileobj=file) as archive:
+        return {member.name: member for member in archive}
+
+
+def test_tag_of_user_image_differs_with_its_base(tmp_path: Path) -> None:
+    own = user_image(tmp_path)
+    gpu, pytorch = replace(own, accelerator="gpu"), replace(own, framework="pytorch")
+    variants = (own, gpu, pytorch, replace(own, base_image="debian:12"))
+    assert len({context.user_image_tag(variant) for variant in variants}) == 4
+    assert context.user_image_tag(own) == context.user_image_tag(replace(own))
+
+
+def test_tag_of_user_image_differs_with_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = user_image(tmp_path)
+    before = context.user_image_tag(own)
+    monkeypatch.setattr(context, "inputs", lambda: iter(()))
+    assert context.user_image_tag(own) != before
+
+
+def test_dockerignore_leaves_files_out_of_build_and_digest(tmp_path: Path) -> None:
+    own = user_image(tmp_path)
+    (tmp_path / ".dockerignore").write_text("# large\ndata\n\n**/*.env\nDockerfile\n.dockerignore\n!keep.env\n")
+    (tmp_path / "keep.env").touch()
+    before = context.digest(own)
+    (tmp_path / "data" / "deep").mkdir(parents=True)
+    (tmp_path / "data" / "deep" / "large").touch()
+    (tmp_path / "secret.env").touch()
+    assert context.digest(own) == before
+    assert set(sent(own)) == {"Dockerfile", ".dockerignore", "keep.env"}
+
+
+def test_directories_and_links_are_sent_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "context" / "empty").mkdir(parents=True)
+    (tmp_path / "outside").write_text("1")
+    own = user_image(tmp_path / "context")
+    (tmp_path / "context" / "link").symlink_to("../outside")
+    (tmp_path / "context" / "folder").symlink_to("empty")
+    os.mkfifo(tmp_path / "context" / "pipe")
+    members = sent(own)
+    assert set(members) == {"Dockerfile", "empty", "folder", "link"}
+    assert members["empty"].isdir()
+    assert (members["link"].linkname, members["folder"].linkname) == ("../outside", "empty")
+    before = context.digest(own)
+    (tmp_path / "outside").write_text("2")
+    assert context.digest(own) == before
+    (tmp_path / "context" / "link").unlink()
+    (tmp_path / "context" / "link").symlink_to("empty")
+    assert context.digest(own) != before
+
+
+def test_linked_dockerfile_is_sent_as_a_file(tmp_path: Path) -> None:
+    (tmp_path / "context").mkdir()
+    own = replace(user_image(tmp_path), user_image=str(tmp_path / "context" / "Dockerfile"))
+    (tmp_path / "context" / "Dockerfile").symlink_to(tmp_path / "Dockerfile")
+    assert sent(own)["Dockerfile"].isfile()
+    before = context.digest(own)
+    (tmp_path / "Dockerfile").write_text("FROM scratch\n")
+    assert context.digest(own) != before
+
+
+def test_large_files_are_hashed_in_pieces(tmp_path: Path) -> None:
+    own = user_image(tmp_path)
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(64 << 20)
+    tracemalloc.start()
+    try:
+        context.digest(own)
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_unreadable_file_of_the_build_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = user_image(tmp_path)
+
+    def denied(path: Path) -> Iterator[bytes]:
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "secret"))
+
+    monkeypatch.setattr(context, "_kind_and_content", denied)
+    monkeypatch.setattr(context, "digest", lambda variant: "")
+    with pytest.raises(PreflightError, match=f"^image: '{tmp_path}/secret': Permission denied$") as caught:
+        context.user_image_tag(own)
+    assert str(tmp_path / ".dockerignore") in caught.value.hint
+
+
+def test_user_image_starts_with_the_trusted_certificates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "company.pem").write_text("a certificate")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "company.pem"))
+    with tarfile.open(fileobj=context.base_of_user_image()) as archive:
+        texts = {member.name: archive.extractfile(member).read().decode() for member in archive}  # type: ignore[union-attr]
+    assert texts.pop("ca-bundle.crt") == "a certificate"
+    lines = texts.pop("Dockerfile").splitlines()
+    (copy,) = (line for line in lines if line.startswith("COPY ca-bundle.crt "))
+    assert f"ONBUILD ARG PIP_CERT={copy.split()[-1]}" in lines
+    assert texts == {}
 
 
 def test_missing_dockerfile_is_named(tmp_path: Path) -> None:

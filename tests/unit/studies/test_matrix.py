@@ -1,5 +1,7 @@
 """Cells of a matrix and their base cases."""
 
+from typing import Any
+
 import pytest
 
 from orchestrator.errors import ConfigError
@@ -43,6 +45,20 @@ def test_base_case_can_be_another_engine() -> None:
     assert [(base.engine, base.ranks) for base in bases if base] == [
         ("horovod-tensorflow", cell.ranks) for cell in every
     ]
+
+
+@pytest.mark.parametrize("size", [{"ranks": [2]}, {"ranks": None, "nodes": 2}])
+def test_engines_of_one_size_compare_with_the_first(size: dict[str, Any]) -> None:
+    of = study(engines=["torch-ddp", "ours"], models=["lenet", "resnet20"], **size)
+    every = cells(of)
+    bases = [matrix.base_of(of, cell, every) for cell in every]
+    assert [(base.engine, base.model) for base in bases if base] == [("torch-ddp", cell.model) for cell in every]
+
+
+def test_one_engine_of_one_size_is_its_own_base_case() -> None:
+    of = study(ranks=[2], options={"xla": [True, False]})
+    every = cells(of)
+    assert [matrix.base_of(of, cell, every) for cell in every] == every
 
 
 def test_cell_whose_base_case_is_excluded_has_none() -> None:

@@ -183,6 +183,34 @@ def test_published_seconds_of_a_replaced_data_set_are_of_its_samples(tmp_path: P
     assert compared.measured.value == pytest.approx(1_281_167 / compared.summary.images.value)
 
 
+def consistent(samples: int, **cell: Any) -> list[dict[str, Any]]:
+    """Return a table whose times and speeds agree for a number of samples."""
+    return [
+        {"cell": {**cell, "ranks": ranks}, "metric": metric, "value": value, "source": "x"}
+        for ranks in (1, 2, 4)
+        for metric, value in (("images_per_second", 400.0 * ranks), ("seconds", round(samples / 400 / ranks, 2)))
+    ]
+
+
+@pytest.mark.parametrize("cell", [{"dataset": "imagenet"}, {}], ids=["named", "not named"])
+@pytest.mark.parametrize(("samples", "kinds"), [(1_281_167, []), (900_000, ["seconds"] * 3)])
+def test_numbers_of_a_replaced_data_set_contradict_by_its_samples(
+    tmp_path: Path, cell: dict[str, Any], samples: int, kinds: list[str]
+) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
+    shrink = {"datasets": {"imagenet": "cifar10"}}
+    numbers = consistent(samples, **cell)
+    built = content.build(sample.write(tmp_path / "study", published=numbers, shrink=shrink, shrunk=True))
+    assert [each.kind for each in built.contradictions] == (kinds if cell else [])
+
+
+@pytest.mark.parametrize(("samples", "kinds"), [(50_000, []), (60_000, ["seconds"] * 3)])
+def test_numbers_without_a_data_set_are_of_the_only_one(tmp_path: Path, samples: int, kinds: list[str]) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
+    built = content.build(sample.write(tmp_path / "study", published=consistent(samples)))
+    assert [each.kind for each in built.contradictions] == kinds
+
+
 @pytest.mark.parametrize(("ended", "whole"), [("steps", 7), ("max-time", 7), ("epochs", 8), ("until", 8)])
 def test_seconds_of_an_epoch_are_of_whole_epochs(tmp_path: Path, ended: str, whole: int) -> None:
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
@@ -463,12 +491,14 @@ def test_unfinished_study_has_a_partial_report(tmp_path: Path) -> None:
 
 def test_group_without_a_measured_cell_leaves_the_other_groups(tmp_path: Path) -> None:
     sample = Sample(engines=["ours"], models=["lenet", "resnet20"], ranks=[1, 16], rounds=2)
-    directory = sample.write(tmp_path / "study")
-    for results in (directory / "runs").glob("lenet-*/results.json"):
-        results.unlink()
-    page = formats.FORMATS["html"](content.build(directory))
-    assert page.count("images/s") > 1
-    assert "resnet20" in page
+    failed = {"images_per_second": None, "step_seconds": None, "run": None, "problem": "rank 0 raised an error"}
+    sample.launches = [
+        launch.model_copy(update=failed) if launch.cell.model == "lenet" else launch for launch in sample.launches
+    ]
+    sample.results = [results for results in sample.results if results.config.model != "lenet"]
+    page = formats.FORMATS["html"](content.build(sample.write(tmp_path / "study")))
+    assert page.count("Images per second over ranks: resnet20") == 1
+    assert "Images per second over ranks: lenet" not in page
 
 
 def test_study_without_a_launch_has_a_report(tmp_path: Path) -> None:

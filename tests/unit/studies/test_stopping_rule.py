@@ -87,6 +87,14 @@ def test_wide_pair_of_a_study_without_base_case_is_launched_again_together() -> 
     assert needed(of, 6, rounds(of, 6, noisy_with(2, again=True))) == [(2, False), (2, True)]
 
 
+def test_wide_ratio_of_engines_of_one_size_is_launched_again_with_the_first() -> None:
+    of = study(repetitions=WIDTH, engines=["ours", "torch-ddp", "ray-torch"], ranks=[2])
+    every = cells(of)
+    launches = rounds(of, 6, lambda p: NOISY[p.round % 2] if p.contestant.cell.engine == "ray-torch" else 100.0)
+    again = stopping_rule.needed(of, contestants(of, every), every, launches, 6)
+    assert [each.cell.engine for each in again] == ["ours", "ray-torch"]
+
+
 def test_no_round_follows_at_most_however_wide_intervals_are() -> None:
     of = study(repetitions=WIDTH)
     assert needed(of, 8, rounds(of, 8, noisy_with(2))) != []
