@@ -16,7 +16,6 @@ from orchestrator import packaged_files
 from orchestrator.config import Config, Framework
 from orchestrator.docker import engine
 from orchestrator.errors import NO_SPACE, PreflightError
-from orchestrator.schema.bounded_files import shown
 
 # Imported by the trainer, outside its package.
 SHARED = ("bottleneck", "cpu_usage", "exit_codes", "grace_periods", "launch_layout", "schema", "untrusted_files")
@@ -155,7 +154,7 @@ def _readable(dockerfile: Path | None) -> Iterator[None]:
             raise
         ignore = dockerfile.with_name(".dockerignore")
         raise PreflightError(
-            f"image: {shown(str(error.filename or dockerfile.parent))}: {error.strerror}",
+            f"image: {str(error.filename or dockerfile.parent)!r}: {error.strerror}",
             f"make it readable for you; or, if the image does not need it, name it in {ignore}",
         ) from error
 

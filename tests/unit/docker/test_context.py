@@ -180,13 +180,14 @@ def test_large_files_are_hashed_in_pieces(tmp_path: Path) -> None:
 
 def test_unreadable_file_of_the_build_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = user_image(tmp_path)
+    deep = tmp_path / ("deep" * 40) / "secret"
 
     def denied(path: Path) -> Iterator[bytes]:
-        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "secret"))
+        raise PermissionError(errno.EACCES, "Permission denied", str(deep))
 
     monkeypatch.setattr(context, "_kind_and_content", denied)
     monkeypatch.setattr(context, "digest", lambda variant: "")
-    with pytest.raises(PreflightError, match=f"^image: '{tmp_path}/secret': Permission denied$") as caught:
+    with pytest.raises(PreflightError, match=f"^image: '{deep}': Permission denied$") as caught:
         context.user_image_tag(own)
     assert str(tmp_path / ".dockerignore") in caught.value.hint
 
