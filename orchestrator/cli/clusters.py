@@ -8,7 +8,15 @@ import typer
 
 from orchestrator import node_health as health_checks
 from orchestrator import progress, providers
-from orchestrator.cli import chosen_cluster, cluster_tables, grafana_password_options, options, output, result_tables
+from orchestrator.cli import (
+    chosen_cluster,
+    grafana_password_options,
+    options,
+    output,
+    plan_tables,
+    result_tables,
+    status_table,
+)
 from orchestrator.cli.options import ConfigFile, Json, Name, key
 from orchestrator.config import FILE, Config, template
 from orchestrator.errors import ConfigError, OrchestratorError
@@ -74,8 +82,8 @@ def plan(
     bill = prices.bill(planned.priced, config.prices)
     if json:
         return output.as_json({"changes": planned.changes, "prices": bill, "currency": config.currency})
-    cluster_tables.plan(config, planned.changes)
-    cluster_tables.bill(bill, config.currency)
+    plan_tables.resource_changes(config, planned.changes)
+    plan_tables.costs(bill, config.currency)
 
 
 def deploy(
@@ -115,8 +123,8 @@ def deploy(
     changes = ", ".join(f"{node} changed={count}" for node, count in deployment.changed.items())
     cluster = deployment.cluster
     output.line(f"cluster {cluster.name}: {len(cluster.nodes)} nodes, {cluster.slots} slots ({changes})")
-    cluster_tables.missing(deployment.missing)
-    cluster_tables.note_nodes_without_ranks(cluster)
+    status_table.missing(deployment.missing)
+    status_table.note_nodes_without_ranks(cluster)
     output.line(
         f"took {sum(deployment.seconds.values()):.1f} s: "
         + ", ".join(f"{k} {v:.1f}" for k, v in deployment.seconds.items())
@@ -137,8 +145,8 @@ def status(config_file: ConfigFile = None, name: Name = None, json: Json = False
     output.line(
         f"cluster {cluster.name} ({record.config['provider']}): {len(cluster.nodes)} nodes, {cluster.slots} slots"
     )
-    cluster_tables.nodes(cluster, health)
-    cluster_tables.missing(record.missing)
+    status_table.nodes(cluster, health)
+    status_table.missing(record.missing)
     if run_states:
         output.line()
         result_tables.runs_table(run_states[-5:])

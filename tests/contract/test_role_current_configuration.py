@@ -30,7 +30,7 @@ PLAYBOOK = """
 - hosts: nfs
   gather_facts: false
   tasks:
-    - ansible.builtin.import_role: {name: current_configuration, tasks_from: read}
+    - ansible.builtin.import_role: {name: current_configuration, tasks_from: skip_configured_nodes}
 - hosts: localhost
   gather_facts: false
   tasks:
