@@ -26,7 +26,8 @@ STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEE
 END_FROM_WITHIN = f"""
 import subprocess, sys
 from orchestrator.trainer.supervision import leftover_processes
-child = subprocess.Popen([sys.executable, "-c", {SLEEP!r}])
+child = subprocess.Popen([sys.executable, "-c", {SLEEP!r}], stdout=subprocess.PIPE)
+child.stdout.readline()
 print(leftover_processes.end_marked(sys.argv[1]), child.wait(), flush=True)
 """
 AS_A_CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {END_FROM_WITHIN!r}, sys.argv[1]])"
