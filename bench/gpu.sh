@@ -11,8 +11,9 @@
 #   bench/gpu.sh --dry-run              on CPUs, a few small steps: every line except calls of nvidia-smi
 #
 # ResNet-50 on synthetic images of 224 pixels, one GPU: the trainer in each precision and batch size, with and without
-# XLA; Horovod 0.28.1's own example, which has float32 only; the shortest loop in tf_keras; and PyTorch. Samples of `nvidia-smi dmon` give the mean use of the
-# SMs, the mean power and the largest memory. Failures (out of memory) have a row too.
+# XLA; Horovod 0.28.1's own example, which has float32 only; the shortest loop in tf_keras; and PyTorch.
+# Samples of `nvidia-smi dmon` give the mean use of the SMs, the mean power and the largest memory. Failures (out of
+# memory) have a row too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

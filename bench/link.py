@@ -19,7 +19,10 @@ from orchestrator.schema import CheckResult
 
 NODES = ("bench-head", "bench-worker-0")
 TRAIN = ("--dataset", "synthetic", "--batch-size", "32", "--epochs", "2", "--json")
-HOROVODS = ("--controller", "gloo", "--cycle-time", str(HOROVODS_CYCLE), "--compression", "none")
+HOROVODS = (
+    *("--controller", "gloo", "--cycle-time", str(HOROVODS_CYCLE), "--compression", "none"),
+    *("--env", "HOROVOD_CYCLE_ON_ENQUEUE=0"),
+)
 BUCKET, LATENCY = "256kb", "10ms"  # of the token bucket: largest burst, and longest time that packets queue
 FREE = "free"
 INTERFACE = "eth0"  # of a local node

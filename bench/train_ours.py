@@ -68,6 +68,7 @@ def run(place: Place, work: Work, world: int, threads: int, precision: str | Non
         np=world,
         controller=CONTROLLER,
         interface="lo",
+        cycle_time=recipes.gradient_exchange.CYCLE_TIME,
         threads=threads,
         memory=MEMORY,
         started=time.time(),
@@ -137,7 +138,8 @@ def train_on_ranks(place: Place, run: Run, horovods: bool = False) -> Results:
     (directory / "launch.json").write_text(Layout({"localhost": run.np}, ranks, "lo", 1, 120.0, {}).text())
     run = run.model_copy(update={"cycle_time": HOROVODS_CYCLE}) if horovods else run
     command = [word for word in horovod.command(run) if not (horovods and word == "--disable-cache")]
-    place.run(command, run_record.environment(run))
+    own = {"HOROVOD_CYCLE_ON_ENQUEUE": "0"} if horovods else {}
+    place.run(command, run_record.environment(run) | own)
     return results(place, run)
 
 

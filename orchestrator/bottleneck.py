@@ -152,7 +152,7 @@ def _network(results: Results, _: list[StepTimes], share: str) -> tuple[str, lis
         advice += ["--compression fp16, which halves the bytes sent"]
     elif config.compression == "none" and not (config.precision == "bfloat16" and "compression" in results.chosen):
         advice += ["--compression bf16 on a slow network, or fp16 on GPUs: both halve the bytes sent"]
-    advice += ["a longer --cycle-time on CPUs, for example 25", "`orchestrator check`, which measures the network"]
+    advice += ["`orchestrator check`, which measures the network"]
     return f"network-bound: {share} of the step waits for the exchange of gradients", advice
 
 

@@ -32,8 +32,8 @@ class Launch(Section):
         None,
         ge=0,
         le=MAX_CYCLE,
-        description="milliseconds between two rounds of Horovod's background thread; default: the recipe's; else"
-        " measured (train over Gloo) or 5; with autotune Horovod's choice",
+        description="milliseconds between two rounds of Horovod's background thread; default: the recipe's; else 25"
+        " (train, which does not wait for them) or 5; with autotune Horovod's choice",
     )
     fusion_threshold: int | None = Field(
         None,

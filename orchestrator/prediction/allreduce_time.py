@@ -17,7 +17,6 @@ class Link:
         alpha: Seconds of one step of a ring: latency, and what ranks say to each other beforehand.
         beta: Seconds per byte of messages beyond SMALL, reduction included.
         beta_small: The same up to SMALL.
-        cycle: Seconds between two rounds of Horovod's background thread.
         load: Core-seconds per byte that a rank spends on sending, receiving and adding.
         load_message: Core-seconds per message that a rank spends, whatever its size.
         share: Share (0 to 1) of a rank's computing that stands still during communication; of GPUs, whose
@@ -28,7 +27,6 @@ class Link:
     alpha: float
     beta: float
     beta_small: float
-    cycle: float = 0.0
     load: float = 0.0
     load_message: float = 0.0
     share: float = 0.0

@@ -44,7 +44,6 @@ class Connection:
         hierarchical: As in :class:`Topology`.
         points: Measured messages that ``link`` is fitted to; empty if it is named only. A check inside one node
             measures ``local``, and ``link`` is the same.
-        cycle: Seconds between two rounds of Horovod's background thread in training; None as in ``link``.
         unmeasured: How well the links are known without ``points``.
     """
 
@@ -53,15 +52,11 @@ class Connection:
     slots: int = 1
     hierarchical: bool = False
     points: Sequence[Point] = ()
-    cycle: float | None = None
     unmeasured: Doubt = NAMED
 
     def at(self, nodes: int) -> Topology:
         """Return the topology of ``nodes``."""
-        link, local = self.link, self.local
-        if self.cycle is not None:
-            link, local = replace(link, cycle=self.cycle), replace(local, cycle=self.cycle)
-        return Topology(nodes, self.slots, link, local, self.hierarchical)
+        return Topology(nodes, self.slots, self.link, self.local, self.hierarchical)
 
     @property
     def doubt(self) -> Doubt:
@@ -73,7 +68,7 @@ class Connection:
         speed, latency = (math.exp(generator.gauss(0, sigma)) for sigma in (self.doubt.speed, self.doubt.latency))
         link = self.link
         if self.points:
-            fitted = link_fit.link(link_fit.resampled(self.points, link, generator), link.cycle, link.load)
+            fitted = link_fit.link(link_fit.resampled(self.points, link, generator), link.load)
             link = replace(fitted, share=link.share)
         local = link if self.local == self.link else self.local
         return replace(self, link=link.scaled(latency, speed), local=local.scaled(latency, speed))

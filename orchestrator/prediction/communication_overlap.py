@@ -10,6 +10,7 @@ from orchestrator.prediction.gradient_groups import FUSION, GROUP, Engine, Messa
 from orchestrator.prediction.single_rank import Node
 
 Carried = Literal["none", "bf16", "fp16"]
+CYCLE = 5e-3  # seconds between two rounds of Horovod's background thread, for which "ours" does not wait
 MIN_GAIN = 1.05  # trainer/autotune: less than this is lost in the noise
 
 
@@ -76,7 +77,7 @@ def _timeline(node: Node, topology: Topology, options: Options) -> tuple[float, 
     """Return the seconds by which computing ends later than alone, and those from its end to the last message's."""
     begin = node.forward + (options.passes - 1) * (node.forward + node.backward)
     computed, late, end = begin + node.backward, 0.0, 0.0
-    cycle = 0.0 if options.engine == "torch-ddp" else topology.outer.cycle
+    cycle = CYCLE if options.engine == "horovod" else 0.0
     queue = deque(_messages(node, options))
     while queue:
         message = queue.popleft()

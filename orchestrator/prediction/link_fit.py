@@ -20,30 +20,21 @@ class Point(NamedTuple):
     cpu: float | None = None
 
 
-def link(points: Sequence[Point], cycle: float, load: float) -> Link:
+def link(points: Sequence[Point], load: float) -> Link:
     """Fit latency and seconds per byte, up to SMALL and beyond, by least squares of relative errors.
 
-    A message of ``check`` is sent when Horovod's background thread has just gone to sleep, so that it waits a cycle.
-
-    Args:
-        points: Measured messages of one or several sizes and numbers of ranks.
-        cycle: Seconds between two rounds of Horovod's background thread during the check.
-        load: Core-seconds per byte if the points do not tell.
-
-    Returns:
-        The link.
+    ``points`` are of one or several sizes and numbers of ranks; ``load`` is the core-seconds per byte if they do not
+    tell. A message of ``check`` does not wait for Horovod's cycle.
     """
     usable = [point for point in points if point.ranks > 1]
-    shortest = min(point.seconds for point in usable)
-    waited = cycle if shortest > cycle else 0.8 * shortest
-    rows = [([value / point.seconds for value in _row(point)], 1 - waited / point.seconds) for point in usable]
+    rows = [([value / point.seconds for value in _row(point)], 1.0) for point in usable]
     alpha, small, large = _least_squares(rows)
-    return _with_load(Link(alpha, large or small, small, cycle), usable, load)
+    return _with_load(Link(alpha, large or small, small), usable, load)
 
 
 def resampled(points: Sequence[Point], fitted: Link, draw: random.Random) -> list[Point]:
     """Return points around the fit with relative errors drawn from those of the measured points."""
-    expected = [fitted.allreduce(point.bytes, point.ranks) + fitted.cycle for point in points]
+    expected = [fitted.allreduce(point.bytes, point.ranks) for point in points]
     errors = [point.seconds / seconds for point, seconds in zip(points, expected, strict=True)]
     return [
         point._replace(seconds=seconds * draw.choice(errors)) for point, seconds in zip(points, expected, strict=True)

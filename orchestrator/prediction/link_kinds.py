@@ -50,9 +50,9 @@ LOCAL = {"pcie": (10e9, 6e-6), "nvlink": (120e9, 4e-6), "nvswitch": (360e9, 4e-6
 # Between ranks of one CPU node, through the loopback interface.
 LOOPBACK = Link(alpha=50e-6, beta=1 / 2e9, beta_small=1 / 2e9, load=1e-9)
 # NCCL's kernels hold up to 8 of a V100's 80 multiprocessors, and share its memory.
-GPU_SHARE, GPU_CYCLE = 0.1, 5e-3  # the cycle: Horovod's default until 0.21; 1 ms since
+GPU_SHARE = 0.1
 # Gloo on a CPU: a core sends, receives and adds about 1 GB/s, so a faster link gains nothing with one core.
-CPU_LOAD, CPU_EFFICIENCY, CPU_LATENCY, CPU_CYCLE = 1e-9, 0.9, 100e-6, 5e-3
+CPU_LOAD, CPU_EFFICIENCY, CPU_LATENCY = 1e-9, 0.9, 100e-6
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,12 @@ class Named:
         constants = KINDS[self.kind]
         beta = 1 / min(self.rate / 8 * constants.efficiency, constants.most)
         latency = constants.latency if self.latency is None else self.latency
-        return Link(latency, beta, beta, GPU_CYCLE, share=GPU_SHARE)
+        return Link(latency, beta, beta, share=GPU_SHARE)
 
     def between_cpus(self, cores: float) -> Link:
         """Return the link of nodes whose ``cores`` compute and communicate by Gloo."""
         beta = max(8 / (self.rate * CPU_EFFICIENCY), CPU_LOAD / min(cores, 2))
-        return Link((self.latency or 0.0) + CPU_LATENCY, beta, beta, CPU_CYCLE, load=CPU_LOAD)
+        return Link((self.latency or 0.0) + CPU_LATENCY, beta, beta, load=CPU_LOAD)
 
 
 class Limit(NamedTuple):
@@ -90,7 +90,7 @@ class Limit(NamedTuple):
 def within_node(kind: str) -> Link:
     """Return the link among the GPUs of a node."""
     speed, latency = LOCAL[kind]
-    return Link(latency, 1 / speed, 1 / speed, GPU_CYCLE, share=GPU_SHARE)
+    return Link(latency, 1 / speed, 1 / speed, share=GPU_SHARE)
 
 
 def between_ranks(cores: float | None, kind: str = "pcie") -> Link:

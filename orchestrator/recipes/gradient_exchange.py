@@ -9,6 +9,8 @@ from orchestrator.recipes.select_recipe import recipe
 from orchestrator.schema import TrainConfig
 
 KEYS = ("backward_passes_per_step", "compression", "gradient_predivide_factor", "adasum")
+# Milliseconds. Our trainer begins a cycle when it has gradients; a longer one only costs ranks less that compute.
+CYCLE_TIME = 25.0
 OF_LAUNCH = ("cycle_time", "fusion_threshold", "autotune")  # keys of recipes that are not keys of TrainConfig
 
 
@@ -30,11 +32,17 @@ def passes(train: Train) -> int:
 
 
 def launch_options(train: Train, launch: Launch) -> Launch:
-    """Return ``launch`` with its unset keys of OF_LAUNCH taken from the recipes; "auto" becomes MPI for Adasum."""
+    """Return ``launch`` with its unset keys of OF_LAUNCH taken from the recipes.
+
+    For our trainer the default of ``cycle_time`` is CYCLE_TIME. For Adasum the controller "auto" becomes MPI.
+    """
     of_recipe = recipe(train)
     open_keys = {key: of_recipe[key] for key in OF_LAUNCH if key in of_recipe and getattr(launch, key) is None}
     by_mpi = launch.controller == "auto" and settings(train)["adasum"]
-    return launch.model_copy(update=open_keys | ({"controller": "mpi"} if by_mpi else {}))
+    options = launch.model_copy(update=open_keys | ({"controller": "mpi"} if by_mpi else {}))
+    if train.engine != "ours" or options.autotune or options.cycle_time is not None:
+        return options
+    return options.model_copy(update={"cycle_time": CYCLE_TIME})
 
 
 def require(exchange: Mapping[str, Any], controller: str, ranks: int, nodes: int | None) -> None:

@@ -16,9 +16,8 @@ from orchestrator.prediction.cluster_links import Connection
 from orchestrator.prediction.link_fit import Point
 from orchestrator.runs import provenance, store
 from orchestrator.runs.check import KIND, MEASURED
-from orchestrator.runs.launchers.horovod import CYCLE_TIME
 from orchestrator.runs.run_record import Run
-from orchestrator.schema import CheckResult, Hardware, Profile, Results, bounded_files
+from orchestrator.schema import CheckResult, Hardware, Profile, bounded_files
 from orchestrator.schema.bounded_files import Unreadable
 from orchestrator.state import StateDir
 
@@ -120,7 +119,7 @@ def connection(history: History, query: LinkQuery) -> tuple[Connection, str] | N
             if result and query.fits(result):
                 nodes = _nodes(result)
                 text = f"run {run.id}: check of {result.size} ranks on {nodes} node{'' if nodes == 1 else 's'}"
-                return _connection(run, result, query, cycle(history)), text
+                return _connection(result, query), text
     return None
 
 
@@ -128,13 +127,11 @@ def _nodes(result: CheckResult) -> int:
     return len({rank.host for rank in result.ranks})
 
 
-def _connection(run: Run, result: CheckResult, query: LinkQuery, trained: float | None) -> Connection:
-    """Return the connection that a check measured; ``trained`` is the cycle of training runs, if it is known."""
+def _connection(result: CheckResult, query: LinkQuery) -> Connection:
     points = [Point(result.size, m.bytes, m.latency_seconds, m.cpu_seconds) for m in result.sizes]
-    checked = (CYCLE_TIME if run.cycle_time is None else run.cycle_time) / 1e3
-    link = replace(link_fit.link(points, checked, link_kinds.CPU_LOAD), share=query.local.share)
+    link = replace(link_fit.link(points, link_kinds.CPU_LOAD), share=query.local.share)
     local = link if _nodes(result) == 1 else query.local
-    return Connection(link, local, query.slots, points=points, cycle=checked if trained is None else trained)
+    return Connection(link, local, query.slots, points=points)
 
 
 def cores(cluster: Cluster, slots: int | None = None) -> float:
@@ -143,15 +140,6 @@ def cores(cluster: Cluster, slots: int | None = None) -> float:
     ``slots`` are the ranks of a node, if not as deployed.
     """
     return min(each.cpus / (slots or each.slots) for each in cluster.rank_nodes.values())
-
-
-def cycle(history: History) -> float | None:
-    """Return the seconds of Horovod's cycle in the newest run of several ranks; None if no such run was fetched."""
-    for run in history.runs:
-        results = history.read(run, RESULTS, Results)
-        if results and results.communication and results.world.size > 1:
-            return results.communication.cycle_time / 1e3
-    return None
 
 
 def read(path: Path, form: type[Content]) -> Content | None:

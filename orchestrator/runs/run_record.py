@@ -18,7 +18,7 @@ class Run(BaseModel):
     """The control side's record of a run: ``runs/<id>/run.json`` in the state directory.
 
     ``threads`` and ``memory`` (bytes) are per rank, on the node with the least. ``cycle_time`` (milliseconds) is
-    measured or tuned if None; ``fusion_threshold`` (MiB) is Horovod's default or tuned if None. ``packages`` is the
+    5 or tuned if None; ``fusion_threshold`` (MiB) is Horovod's default or tuned if None. ``packages`` is the
     directory of the overlay of Python packages, None for the image's alone. ``queue`` is the id of the queue that
     starts the run, None if it starts at once. ``hardware`` of each node goes into ``provenance.json`` as the run
     starts.
@@ -77,13 +77,7 @@ def environment(run: Run) -> dict[str, str]:
         "ORCHESTRATOR_RUN": run.id,
         "ORCHESTRATOR_RUN_DIR": run.directory,
         "ORCHESTRATOR_OUTPUT": f"{run.directory}/output",
-        **({"ORCHESTRATOR_MEASURE_CYCLE": "1"} if measures_cycle_time(run) else {}),
     }
-
-
-def measures_cycle_time(run: Run) -> bool:
-    """Tell whether the trainer measures the cycle time: it is not set, and Horovod does not tune it."""
-    return run.cycle_time is None and not run.autotune
 
 
 def threads(cluster: Cluster, slots: int | None = None) -> int:

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer import gpu_of_rank
-from orchestrator.trainer.autotune import choose_compression, choose_convolutions, choose_cycle_time, choose_xla
+from orchestrator.trainer.autotune import choose_compression, choose_convolutions, choose_xla
 from orchestrator.trainer.autotune import choose_precision as autotune_precision
 from orchestrator.trainer.comm import allreduce, compressed
 from orchestrator.trainer.data import batches, local_copy
@@ -126,7 +126,6 @@ def prepare(config: TrainConfig, directory: Path) -> TrainConfig:
     gpu_of_rank.choose_for_tensorflow(hvd.local_rank())
     tf.config.experimental.enable_op_determinism()
     precision = autotune_precision.choose(config.precision, config.threads)
-    choose_cycle_time.tune(directory, config.threads)  # after the benchmark of the precision, which would disturb it
     if precision != "float32":
         keras.mixed_precision.set_dtype_policy(f"mixed_{precision}")
     return config.model_copy(update={"precision": precision})

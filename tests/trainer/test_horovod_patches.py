@@ -6,17 +6,19 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from http.client import HTTPConnection
 from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
 
 import horovod
 import pytest
-from horovod.runner.http.http_server import RendezvousHandler
+from horovod.runner.common.util.hosts import SlotInfo
+from horovod.runner.http.http_server import RendezvousHandler, RendezvousServer
 from horovod.runner.util import remote
 
 from tests.trainer import launcher
-from tests.trainer.horovod_checks import PREFIX, second_initialization
+from tests.trainer.horovod_checks import PREFIX, long_cycle, second_initialization
 
 HOSTS = Path("/etc/hosts")
 
@@ -69,6 +71,39 @@ def test_gloo_names_the_rank_that_has_not_submitted_a_tensor(monkeypatch: pytest
     output = run(2, "late_rank")
     assert failures(output) == [""] * 2
     assert re.search(r"Missing ranks:\s.*1: \[.*allreduce", output, re.IGNORECASE), output
+
+
+def test_cycle_begins_when_a_tensor_is_added_if_that_is_switched_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ["--cycle-time-ms", str(1000 * long_cycle.CYCLE)]
+    assert all("assert seconds" in failure for failure in failures(run(3, "long_cycle", options=options)))
+    monkeypatch.setenv("HOROVOD_CYCLE_ON_ENQUEUE", "1")
+    assert failures(run(3, "long_cycle", options=options)) == [""] * 3
+
+
+@pytest.fixture
+def meeting() -> Iterator[HTTPConnection]:
+    """Start the rendezvous server of two ranks on one host, as horovodrun does."""
+    server = RendezvousServer()
+    connection = HTTPConnection("127.0.0.1", server.start())
+    server.init([SlotInfo("a", rank, rank, 0, 2, 2, 1) for rank in range(2)])
+    yield connection
+    connection.close()
+    server.stop()
+
+
+def test_rendezvous_forgets_addresses_once_all_ranks_have_left(meeting: HTTPConnection) -> None:
+    def status(method: str, path: str, body: str | None = None) -> int:
+        meeting.request(method, path, body)
+        answer = meeting.getresponse()
+        answer.read()
+        return answer.status
+
+    assert status("PUT", "/local_a/0", "an address of Horovod's first start") == 200
+    assert status("DELETE", "/local_a/0") == 200
+    assert status("DELETE", "/cross_0/0") == 200  # rank 0 is alone there, and leaves before rank 1 leaves local_a
+    assert status("GET", "/local_a/0") == 200
+    assert status("DELETE", "/local_a/1") == 200
+    assert status("GET", "/local_a/0") == 404
 
 
 def test_launcher_replaces_output_that_is_not_utf_8() -> None:

@@ -2,10 +2,10 @@
 
 from orchestrator.cluster import PYTHON
 from orchestrator.runs.launchers.launch_plan import SUPERVISION, Plan, Slots, filled, wrapper
-from orchestrator.runs.run_record import Run, measures_cycle_time
+from orchestrator.runs.run_record import Run
 
 AUTOTUNED = "autotune.csv"
-CYCLE_TIME = 5.0  # milliseconds, for programs that do not measure it
+CYCLE_TIME = 5.0  # milliseconds, unless the run or Horovod's autotuning chooses it
 
 
 def plan(run: Run, slots: Slots) -> Plan:
@@ -33,7 +33,7 @@ def command(run: Run) -> list[str]:
 def _tuning(run: Run) -> list[str]:
     """Return Horovod's tuning options: Horovod keeps the values that are set and, with autotune, tunes the others."""
     tuned = ["--autotune", "--autotune-log-file", f"{run.directory}/{AUTOTUNED}"] if run.autotune else []
-    cycle_time = CYCLE_TIME if measures_cycle_time(run) else run.cycle_time
+    cycle_time = CYCLE_TIME if run.cycle_time is None and not run.autotune else run.cycle_time
     cycle = [] if cycle_time is None else ["--cycle-time-ms", f"{cycle_time:g}"]
     fusion = [] if run.fusion_threshold is None else ["--fusion-threshold-mb", str(run.fusion_threshold)]
     return [*cycle, *fusion, *tuned]

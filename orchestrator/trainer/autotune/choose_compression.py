@@ -2,7 +2,7 @@
 
 Gradients of layers that compute in bfloat16 may travel in 16 bits, since they were rounded to as many before. Whether
 that is faster depends on the link, on the nodes, which must round and sum, and on the size of a message: 16 bits take
-two messages, each of which waits for Horovod's cycle. It is measured once between these ranks for each size, and stored
+two messages. It is measured once between these ranks for each size, and stored
 in the directory of all runs, so that the same run ends with the same bits every time.
 """
 

@@ -20,8 +20,9 @@ DEFAULTS = {"HOROVOD_CYCLE_TIME": 1.0, "HOROVOD_FUSION_THRESHOLD": 128 << 20}  #
 
 
 def begin() -> None:
-    """Start Horovod so that it fuses no group with another one or with tensors outside groups."""
+    """Start Horovod so that it sends each group at once, and fuses none with another one or with other tensors."""
     os.environ.setdefault("HOROVOD_DISABLE_GROUP_FUSION", "1")
+    os.environ.setdefault("HOROVOD_CYCLE_ON_ENQUEUE", "1")  # docker/horovod/0012-cycle-when-a-tensor-is-added.patch
     hvd.init()
 
 

@@ -1,4 +1,4 @@
-"""Group four gradients before and after a second initialization, as a run does that measures its cycle time."""
+"""Group four gradients before and after a second initialization with another cycle time."""
 
 import os
 

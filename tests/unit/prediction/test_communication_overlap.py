@@ -31,7 +31,7 @@ def nodes(draw: st.DrawFn) -> Node:
 @st.composite
 def links(draw: st.DrawFn) -> Link:
     beta = draw(st.floats(1e-12, 1e-6))
-    numbers = [draw(st.floats(0, most)) for most in (1e-2, 25e-3, 1e-8, 1e-2, 0.3)]
+    numbers = [draw(st.floats(0, most)) for most in (1e-2, 1e-8, 1e-2, 0.3)]
     return Link(numbers[0], beta, beta, *numbers[1:])
 
 
@@ -69,8 +69,9 @@ def test_faster_link_never_makes_a_step_longer(
 
 @given(nodes(), st.sampled_from(RING), st.integers(2, 512))
 def test_infinite_link_costs_only_the_wait_for_the_slowest(node: Node, engine: Engine, ranks: int) -> None:
-    expected = node.seconds + node.waiting(ranks)
-    assert seconds(replace(node, cores=None), ranks, INSTANT, Options(engine=engine)) == pytest.approx(expected)
+    waited = seconds(replace(node, cores=None), ranks, INSTANT, Options(engine=engine)) - node.seconds
+    cycle = communication_overlap.CYCLE if engine == "horovod" else 0.0
+    assert node.waiting(ranks) - 1e-9 <= waited <= node.waiting(ranks) + cycle / 2 + 1e-9
 
 
 @given(nodes(), links(), options)
@@ -83,7 +84,6 @@ def test_one_rank_communicates_nothing(node: Node, link: Link, options: Options)
 @given(nodes(), links(), st.integers(2, 64))
 def test_gradients_that_all_come_last_hide_nothing(node: Node, link: Link, ranks: int) -> None:
     whole = replace(node, gradients=(Gradient(node.bytes, 1.0),), cores=None)
-    link = replace(link, cycle=0.0)
     predicted = communication_overlap.predict(whole, Topology(ranks, 1, link, link), Options())
     assert predicted.exposed == pytest.approx(link.allreduce(node.bytes, ranks), abs=1e-9)
 

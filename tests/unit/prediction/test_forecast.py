@@ -14,11 +14,9 @@ from orchestrator.prediction.forecast import Recipe
 from orchestrator.prediction.link_fit import Point
 
 ONE = single_rank.from_step(32, 1.0, ready_gradients.estimate("resnet50", 224, 1000), cores=4.0)
-LINK = Link(1e-3, 8e-9, 8e-9, 5e-3, 1e-9)
+LINK = Link(1e-3, 8e-9, 8e-9, load=1e-9)
 NAMED = Connection(LINK, LINK)
-POINTS = [
-    Point(2, size, 5e-3 + LINK.allreduce(size, 2) * wrong) for size, wrong in ((4, 1.1), (2**18, 0.9), (2**26, 1.0))
-]
+POINTS = [Point(2, size, LINK.allreduce(size, 2) * wrong) for size, wrong in ((4, 1.1), (2**18, 0.9), (2**26, 1.0))]
 RECIPE = Recipe(images=3600 * 32, tested=0)
 
 

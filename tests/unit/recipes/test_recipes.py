@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -162,6 +163,20 @@ def test_own_recipe_sets_horovods_exchange_unless_flags_do(own: Callable[[str], 
     assert (options.cycle_time, options.fusion_threshold, options.autotune, options.controller) == (2, 64, False, "mpi")
     assert recipes.gradient_exchange.launch_options(train, Launch()).autotune
     assert resolve(train).adasum
+
+
+@pytest.mark.parametrize(
+    ("engine", "options", "cycle"),
+    [
+        ("ours", {}, 25),
+        ("ours", {"cycle_time": 2}, 2),
+        ("ours", {"autotune": True}, None),
+        ("horovod-tensorflow", {}, None),
+    ],
+)
+def test_cycle_is_long_if_gradients_do_not_wait_for_it(engine: str, options: dict[str, Any], cycle: float) -> None:
+    train = Train.model_validate({"model": "resnet20", "dataset": "cifar10", "engine": engine})
+    assert recipes.gradient_exchange.launch_options(train, Launch(**options)).cycle_time == cycle
 
 
 def test_empty_recipe_changes_nothing(own: Callable[[str], Train]) -> None:

@@ -93,20 +93,6 @@ def test_runs_are_listed_once(state_dir: StateDir) -> None:
     assert prediction_inputs.connection(History(state_dir), LINK) is None
 
 
-def test_cycle_of_an_earlier_run_is_used(state_dir: StateDir) -> None:
-    assert prediction_inputs.cycle(History(state_dir)) is None
-    results = builders.results([builders.epoch(1)], World(size=2, hosts=["a", "b"]))
-    used = {"controller": "gloo", "transport": "gloo", "cycle_time": 12.5, "fusion_threshold": 128.0, "autotune": False}
-    used |= {"route": "allreduce", "groups": 1, "bytes_per_step": 4}
-    changed = type(results).model_validate(results.model_dump() | {"communication": used})
-    fetched(state_dir, 5, "results.json", changed)
-    assert prediction_inputs.cycle(History(state_dir)) == 0.0125
-    connected = prediction_inputs.connection(History(state_dir), LINK)
-    assert connected is not None
-    assert connected[0].at(2).link.cycle == 0.0125
-    assert connected[0].at(1).outer.cycle == 0.0125
-
-
 def test_check_inside_one_node_is_no_link_between_nodes(state_dir: StateDir) -> None:
     fetched(state_dir, 4, "check.json", INSIDE, kind="check")
     between = prediction_inputs.connection(History(state_dir), LINK)

@@ -86,17 +86,14 @@ def test_horovod_gets_set_values_and_tunes_the_rest_into_a_log(changes: dict[str
 
 
 @pytest.mark.parametrize(
-    ("requested", "autotune", "measured"),
-    [(None, False, True), (None, True, False), (25.0, False, False), (25.0, True, False), (0.0, False, False)],
+    ("requested", "autotune", "used"),
+    [(None, False, "5"), (None, True, None), (25.0, False, "25"), (25.0, True, "25"), (0.0, False, "0")],
 )
-def test_default_cycle_time_is_used_until_ranks_measured_it(
-    requested: float | None, autotune: bool, measured: bool
+def test_default_cycle_time_is_used_unless_it_is_set_or_tuned(
+    requested: float | None, autotune: bool, used: str | None
 ) -> None:
-    run = builders.run(cycle_time=requested, autotune=autotune)
-    assert ("ORCHESTRATOR_MEASURE_CYCLE" in run_record.environment(run)) == measured
-    command = horovod.command(run)
-    cycle = command[command.index("--cycle-time-ms") + 1] if "--cycle-time-ms" in command else None
-    assert cycle == ("5" if measured else None if requested is None else f"{requested:g}")
+    command = horovod.command(builders.run(cycle_time=requested, autotune=autotune))
+    assert (command[command.index("--cycle-time-ms") + 1] if "--cycle-time-ms" in command else None) == used
 
 
 @pytest.mark.parametrize("controller", ["gloo", "mpi"])
