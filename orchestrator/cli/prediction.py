@@ -104,6 +104,8 @@ def _options(config: Config, rank_step: Node, connected: Connection, precision: 
     launch = recipes.gradient_exchange.launch_options(config.train, config.launch)
     group = gradient_groups.largest(launch.fusion_threshold)
     base = Options(engine=engine, passes=int(exchange["backward_passes_per_step"]), group=group)
+    if config.launch.cycle_time is not None:
+        base = replace(base, cycle=config.launch.cycle_time / 1e3)
     return replace(base, compression=carried(exchange["compression"], precision, rank_step, connected.at(2), base))
 
 

@@ -10,7 +10,6 @@ from orchestrator.prediction.gradient_groups import FUSION, GROUP, Engine, Messa
 from orchestrator.prediction.single_rank import Node
 
 Carried = Literal["none", "bf16", "fp16"]
-CYCLE = 5e-3  # seconds between two rounds of Horovod's background thread, for which "ours" does not wait
 MIN_GAIN = 1.05  # trainer/autotune: less than this is lost in the noise
 
 
@@ -24,6 +23,7 @@ class Options:
         passes: Backward passes per step.
         group: Largest message of the engine "ours", bytes.
         servers: Parameter servers of the engine "parameter-server".
+        cycle: Seconds between two rounds of Horovod's background thread; only the engine "horovod" waits for them.
     """
 
     engine: Engine = "ours"
@@ -31,6 +31,7 @@ class Options:
     passes: int = 1
     group: float = GROUP
     servers: int = 1
+    cycle: float = 5e-3
 
 
 class Step(NamedTuple):
@@ -77,7 +78,7 @@ def _timeline(node: Node, topology: Topology, options: Options) -> tuple[float, 
     """Return the seconds by which computing ends later than alone, and those from its end to the last message's."""
     begin = node.forward + (options.passes - 1) * (node.forward + node.backward)
     computed, late, end = begin + node.backward, 0.0, 0.0
-    cycle = CYCLE if options.engine == "horovod" else 0.0
+    cycle = options.cycle if options.engine == "horovod" else 0.0
     queue = deque(_messages(node, options))
     while queue:
         message = queue.popleft()

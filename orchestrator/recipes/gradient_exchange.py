@@ -34,13 +34,15 @@ def passes(train: Train) -> int:
 def launch_options(train: Train, launch: Launch) -> Launch:
     """Return ``launch`` with its unset keys of OF_LAUNCH taken from the recipes.
 
-    For our trainer the default of ``cycle_time`` is CYCLE_TIME. For Adasum the controller "auto" becomes MPI.
+    For our trainer the default of ``cycle_time`` is CYCLE_TIME, except with Adasum, for which the controller "auto"
+    becomes MPI.
     """
     of_recipe = recipe(train)
     open_keys = {key: of_recipe[key] for key in OF_LAUNCH if key in of_recipe and getattr(launch, key) is None}
-    by_mpi = launch.controller == "auto" and settings(train)["adasum"]
+    adasum = settings(train)["adasum"]
+    by_mpi = launch.controller == "auto" and adasum
     options = launch.model_copy(update=open_keys | ({"controller": "mpi"} if by_mpi else {}))
-    if train.engine != "ours" or options.autotune or options.cycle_time is not None:
+    if train.engine != "ours" or adasum or options.autotune or options.cycle_time is not None:
         return options
     return options.model_copy(update={"cycle_time": CYCLE_TIME})
 

@@ -32,7 +32,7 @@ from orchestrator.trainer.loop import Training
 def main(run_directory: Path) -> int:
     """Train; return the rank's exit code: 0, or RUN_STOPPED if the run was asked to end and left a checkpoint."""
     config = TrainConfig.model_validate_json((run_directory / "config.json").read_text())
-    allreduce.begin()
+    allreduce.begin(config.adasum)
     results.say(f"{hvd.size()} ranks: reading {config.dataset}, building {config.model}")
     chosen = checkpoint.unchosen(config)
     config = rank_setup.prepare(checkpoint.with_resumed_choices(config), run_directory)

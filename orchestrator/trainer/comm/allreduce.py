@@ -19,10 +19,14 @@ GROUP_BYTES = 32 << 20  # of float32 gradients, without a fusion threshold; one 
 DEFAULTS = {"HOROVOD_CYCLE_TIME": 1.0, "HOROVOD_FUSION_THRESHOLD": 128 << 20}  # Horovod 0.28.1: operations.cc
 
 
-def begin() -> None:
-    """Start Horovod so that it sends each group at once, and fuses none with another one or with other tensors."""
+def begin(adasum: bool = False) -> None:
+    """Start Horovod so that it sends each group at once, and fuses none with another one or with other tensors.
+
+    Adasum combines gradients one by one: Horovod sends those together that a cycle finds.
+    """
     os.environ.setdefault("HOROVOD_DISABLE_GROUP_FUSION", "1")
-    os.environ.setdefault("HOROVOD_CYCLE_ON_ENQUEUE", "1")  # docker/horovod/0012-cycle-when-a-tensor-is-added.patch
+    if not adasum:  # docker/horovod/0012-cycle-when-a-tensor-is-added.patch
+        os.environ.setdefault("HOROVOD_CYCLE_ON_ENQUEUE", "1")
     hvd.init()
 
 

@@ -1,4 +1,4 @@
-"""Reduce a tensor ten times in cycles of a second, on ranks that add theirs at different times."""
+"""Reduce ten tensors in long cycles, on ranks that add theirs at different times."""
 
 import time
 

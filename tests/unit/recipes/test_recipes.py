@@ -163,6 +163,8 @@ def test_own_recipe_sets_horovods_exchange_unless_flags_do(own: Callable[[str], 
     assert (options.cycle_time, options.fusion_threshold, options.autotune, options.controller) == (2, 64, False, "mpi")
     assert recipes.gradient_exchange.launch_options(train, Launch()).autotune
     assert resolve(train).adasum
+    train = own("common: {adasum: true}")
+    assert recipes.gradient_exchange.launch_options(train, Launch()).cycle_time is None  # Horovod fuses in cycles
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,9 @@ def test_runs_start_in_order_and_a_failure_does_not_end_the_queue(start: Start, 
 
 
 def test_run_with_a_killed_supervisor_fails_without_processes(start: Start, queue: Path) -> None:
-    runs = fill(queue, ["-c", f"{SUPERVISOR}; print(os.getpid(), flush=True); {wrapped_rank.SLEEP}"], ["-c", ""])
+    runs = fill(
+        queue, ["-c", f"import os; print(os.getpid(), flush=True); {SUPERVISOR}; {wrapped_rank.SLEEP}"], ["-c", ""]
+    )
     assert start(*QUEUE, str(queue), output=queue / "log").wait() == 0
     status = supervised_run.status(runs[0])
     assert (status.state, status.exit_code) == ("failed", 128 + signal.SIGKILL)
