@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 
 from orchestrator import progress, state
+from orchestrator.errors import command
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import bounded_files
@@ -34,11 +35,14 @@ def keep(state_dir: StateDir, run: Run, data: FoundDataset) -> None:
 
 
 def keep_same(state_dir: StateDir, old: Run, run: Run) -> None:
-    """Record for ``run``, which continues ``old``, the same data."""
+    """Record for ``run``, which continues ``old``, the same data; a record that cannot be read is reported."""
+    export = command(f"export {run.id}", state_dir.name)
     for name in (SOURCE, FILE):
-        path = state_dir.runs / old.id / name
-        if path.is_file():
-            state.replace(state_dir.runs / run.id / name, bounded_files.read_text(path, MOST))
+        text, path = None, state_dir.runs / old.id / name
+        with progress.log_errors(f"{run.id} does not record its data: {export} computes checksums if it needs them"):
+            text = bounded_files.read_text(path, MOST) if path.is_file() else None
+        if text is not None:
+            state.replace(state_dir.runs / run.id / name, text)
 
 
 def of(data: FoundDataset) -> str:

@@ -63,8 +63,13 @@ def base_part(study: Study) -> dict[str, Option]:
     if study.base:
         return study.base
     if len(study.engines) > 1 and len(set(study.nodes or study.ranks or [])) == 1:
-        return {"engine": study.engines[0]}
+        return base_engine(study.engines)
     return {"nodes": min(study.nodes)} if study.nodes else {"ranks": min(study.ranks or [1])}
+
+
+def base_engine(engines: Sequence[str]) -> dict[str, Option]:
+    """Return what base cases have if engines are compared: the study's first, also if cells of it are excluded."""
+    return {"engine": engines[0]}
 
 
 def base_of(study: Study, cell: Cell, every: Sequence[Cell]) -> Cell | None:

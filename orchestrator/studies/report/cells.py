@@ -136,7 +136,7 @@ def aa(summary: Summary) -> Estimate | None:
 
 def base_part(study: StudyFiles) -> dict[str, Any]:
     """Return what the cells have that others are compared with: the study's base, else its first engine."""
-    return study.about.base or ({"engine": study.launches[0].cell.engine} if study.launches else {})
+    return study.about.base or matrix.base_engine(study.about.engines)
 
 
 def base_name(study: StudyFiles) -> str:

@@ -1,13 +1,13 @@
 """Compare published numbers with the measured ones, each reading of an ambiguous text separately. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 from orchestrator.schema.studies import Metric, Published
 from orchestrator.studies.confidence_intervals import Estimate
 from orchestrator.studies.report import published_numbers
 from orchestrator.studies.report.cells import Summary
+from orchestrator.studies.report.study_directory import StudyFiles
 from orchestrator.studies.study_definition import agrees
 
 
@@ -26,28 +26,13 @@ class Comparison(NamedTuple):
         return self.measured.scaled(1 / self.published) if self.measured and self.published else None
 
 
-def compare(
-    numbers: Sequence[Published],
-    summaries: Sequence[Summary],
-    samples: Callable[[str], int | None],
-    replaced: Mapping[str, str] = MappingProxyType({}),
-) -> list[Comparison]:
-    """Compare each reading of each number with every cell that it describes.
-
-    Args:
-        numbers: Published numbers.
-        summaries: The measured cells.
-        samples: Returns the training samples of a published time by data set, None if they are unknown.
-        replaced: Data sets that others stand for in a study that was shrunk, and these.
-
-    Returns:
-        The comparisons in the order of the numbers.
-    """
+def compare(study: StudyFiles, summaries: Sequence[Summary]) -> list[Comparison]:
+    """Compare each reading of each published number with every cell that it describes, in the study's order."""
     return [
-        Comparison(number, reading, value, summary, _measured(number, summary, samples) if summary else None)
-        for number in numbers
+        Comparison(number, reading, value, summary, _measured(study, number, summary) if summary else None)
+        for number in study.about.published
         for reading, value in readings(number)
-        for summary in _cells_of(number, summaries, replaced) or [None]
+        for summary in _cells_of(number, summaries, study.about.replaced_datasets) or [None]
     ]
 
 
@@ -66,10 +51,10 @@ def _cells_of(number: Published, summaries: Sequence[Summary], replaced: Mapping
     return [summary for summary in summaries if agrees(summary.cell, cell)]
 
 
-def without_samples(comparisons: Iterable[Comparison]) -> list[str]:
+def without_samples(study: StudyFiles, comparisons: Iterable[Comparison]) -> list[str]:
     """Return a sentence for each data set whose published times cannot be compared, since its size is unknown."""
     datasets = {
-        _dataset(comparison.number, comparison.summary): None
+        " or ".join(_datasets(study, comparison.number, comparison.summary)): None
         for comparison in comparisons
         if comparison.number.metric == "seconds" and comparison.summary and comparison.summary.images
         if comparison.measured is None
@@ -78,16 +63,17 @@ def without_samples(comparisons: Iterable[Comparison]) -> list[str]:
     return [f"Published seconds on {name} have no measured number to compare with: {why}." for name in datasets]
 
 
-def _dataset(number: Published, summary: Summary) -> str:
-    """Return the data set of a published number: also if another one stood for it."""
-    return str(number.cell.get("dataset", summary.cell.dataset))
+def _datasets(study: StudyFiles, number: Published, summary: Summary) -> list[str]:
+    """Return the data sets that a published number can be of: also if another one stood for them."""
+    named = number.cell.get("dataset")
+    return study.about.originals(summary.cell.dataset) if named is None else [str(named)]
 
 
-def _measured(number: Published, summary: Summary, samples: Callable[[str], int | None]) -> Estimate | None:
+def _measured(study: StudyFiles, number: Published, summary: Summary) -> Estimate | None:
     """Return what was measured; for seconds, the time that the published samples take at the measured speed."""
     if number.metric != "seconds":
         return MEASURED[number.metric](summary)
-    count = samples(_dataset(number, summary))
+    count = study.samples_of(*_datasets(study, number, summary))
     return summary.images.reciprocal().scaled(count) if count and summary.images else None
 
 

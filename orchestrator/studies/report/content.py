@@ -60,7 +60,7 @@ class Report:
             *measurement_conditions.partly_tested(self.summaries),
             *measurement_conditions.parts_of_datasets(self.summaries),
             *measurement_conditions.other_threads(self.summaries),
-            *compare_with_published.without_samples(self.comparisons),
+            *compare_with_published.without_samples(self.study, self.comparisons),
             *measurement_conditions.disturbed(self.study.counting),
             *self.study.notes,
         ]
@@ -86,7 +86,8 @@ def build(directory: Path) -> Report:
     """
     study = study_directory.read(directory)
     summaries = cells.summarise(study)
-    published = study.about.published
-    compared = compare_with_published.compare(published, summaries, study.samples_of, study.about.replaced_datasets)
-    contradicting = contradictions.find(published, lambda name: study.samples_of(name) if name else study.samples)
+    compared = compare_with_published.compare(study, summaries)
+    contradicting = contradictions.find(
+        study.about.published, lambda name: study.samples_of(name) if name else study.samples
+    )
     return Report(study, summaries, compared, contradicting)

@@ -16,6 +16,7 @@ from orchestrator.schema.file_model import File
 from orchestrator.schema.studies import Launch, Published
 from orchestrator.studies import journal, machine_description, round_ratios
 from orchestrator.studies.journal import LAUNCHES, MOST_BYTES, RUNS, STUDY
+from orchestrator.studies.study_sections import Words
 
 RESULTS = "results.json"
 REMEDY = "name the directory that `orchestrator study` made: NAME-study"
@@ -26,6 +27,8 @@ class About(File):
 
     name: str = ""
     description: str = ""
+    engines: Words = Field(["ours"])
+    datasets: Words = Field([])
     base: dict[str, Any] = Field({})
     shrink: dict[str, Any] = Field({})
     shrunk: bool = False
@@ -50,6 +53,10 @@ class About(File):
         """Return the data sets that were replaced to make the study smaller, and by which."""
         datasets = self.shrink.get("datasets") if self.shrunk else None
         return {str(key): str(value) for key, value in datasets.items()} if isinstance(datasets, dict) else {}
+
+    def originals(self, dataset: str) -> list[str]:
+        """Return the data sets of the study that were measured on ``dataset``, which may be one of them."""
+        return [name for name in self.datasets if self.replaced_datasets.get(name, name) == dataset] or [dataset]
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -86,12 +93,12 @@ class StudyFiles:
         Published numbers are of the data sets that were replaced, not of those that stand for them.
         """
         datasets = {launch.cell.dataset for launch in self.launches} | self.about.replaced_datasets.keys()
-        counts = {self.samples_of(dataset) for dataset in datasets}
-        return counts.pop() if len(counts) == 1 else None
+        return self.samples_of(*datasets)
 
-    def samples_of(self, dataset: str) -> int | None:
-        """Return the training samples of a published time: the study's, else those of the data set, if known."""
-        return self.about.samples or recipes.datasets().get(dataset, {}).get("train")
+    def samples_of(self, *datasets: str) -> int | None:
+        """Return the training samples of a published time: the study's, else those that all the data sets have."""
+        counts = {self.about.samples or recipes.datasets().get(name, {}).get("train") for name in datasets}
+        return counts.pop() if len(counts) == 1 else None
 
     def results_of(self, launches: Iterable[Launch]) -> list[Results]:
         """Return the results of launches, of those that have any."""
@@ -125,8 +132,7 @@ def read(directory: Path) -> StudyFiles:
 
 def _launches(path: Path) -> tuple[list[Launch], list[str]]:
     """Return the launches; a last line without an end was being written when the study was killed."""
-    text = bounded_files.read_text(path, MOST_BYTES)
-    *lines, rest = text.split("\n")
+    *lines, rest = bounded_files.read_bytes(path, MOST_BYTES).split(b"\n")
     launches = [
         bounded_files.load_model(line, Launch, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line
     ]

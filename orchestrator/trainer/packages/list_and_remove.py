@@ -1,4 +1,4 @@
-"""List and remove overlays: ``python -m orchestrator.trainer.packages.list_and_remove DIRECTORY [HASH ... | --all]``.
+"""List and remove overlays: ``python -m orchestrator.trainer.packages.list_and_remove DIRECTORY [HASH ... or --all]``.
 
 Removes the overlays named, or all, unfinished ones too, and prints those that are left, an :class:`Overlays`.
 """

@@ -42,6 +42,21 @@ def test_resumed_run_has_the_checksums_of_the_first(tmp_path: Path) -> None:
     assert checksums.Source.model_validate_json((directory / checksums.SOURCE).read_text()).directory == str(tmp_path)
 
 
+@pytest.mark.parametrize("name", [checksums.FILE, checksums.SOURCE])
+def test_damaged_record_is_reported_and_not_given_to_the_resumed_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    state_dir, old, run = state.for_cluster("demo"), builders.run(id="old"), builders.run(id="new")
+    checksums.keep(state_dir, old, dataset(tmp_path, a="one"))
+    (state_dir.runs / "old" / name).write_bytes(b"\xff")
+    checksums.keep_same(state_dir, old, run)
+    (other,) = {checksums.FILE, checksums.SOURCE} - {name}
+    assert [path.name for path in (state_dir.runs / "new").iterdir()] == [other]
+    path = state_dir.runs / "old" / name
+    said = "new does not record its data: `orchestrator export new --cluster demo` computes checksums if it needs them"
+    assert f"{said}: {path}: line 1: not UTF-8 text (byte 0xff)" in capsys.readouterr().err
+
+
 def test_cache_that_cannot_be_written_is_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

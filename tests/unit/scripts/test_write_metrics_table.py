@@ -11,6 +11,11 @@ def test_page_equals_the_tables() -> None:
     assert write_metrics_table.PAGE.read_text() == page, "run `python -m scripts.write_metrics_table`"
 
 
+def test_code_has_no_escaped_bars() -> None:
+    r"""GitHub shows ``\|`` of a table's code as a bar, mkdocs with the backslash."""
+    assert "\\|" not in write_metrics_table.page()
+
+
 def test_names_and_units_follow_prometheus_conventions() -> None:
     for metric in metrics.TRAINING:
         assert re.fullmatch(r"orchestrator_training_[a-z0-9_]+", metric.name)

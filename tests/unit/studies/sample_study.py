@@ -56,7 +56,8 @@ class Sample:
     def write(self, directory: Path, **study: Any) -> Path:
         """Write a study directory; ``study`` are further keys of study.yaml."""
         (directory / "runs").mkdir(parents=True)
-        about = {"name": NAME, "description": DESCRIPTION, "base": {"engine": "horovod-tensorflow"}, **study}
+        axes = {"engines": list(dict.fromkeys(cell.engine for cell in self.cells)), "datasets": [DATASET]}
+        about = {"name": NAME, "description": DESCRIPTION, "base": {"engine": "horovod-tensorflow"}, **axes, **study}
         (directory / "study.yaml").write_text(json.dumps(about))  # JSON is YAML
         (directory / "launches.jsonl").write_text("".join(f"{launch.model_dump_json()}\n" for launch in self.launches))
         for results in self.results:

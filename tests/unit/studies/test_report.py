@@ -13,11 +13,13 @@ from xml.etree import ElementTree
 import pytest
 
 from orchestrator.errors import StateError
+from orchestrator.studies import matrix
 from orchestrator.studies.report import cells, content, formats, markdown_and_latex
 from orchestrator.studies.report.content import Report
 from orchestrator.studies.report.tables import Table
 from tests.unit.studies import published, sample_study
 from tests.unit.studies.sample_study import Sample
+from tests.unit.studies.studies import study
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
 HOSTILE = "<script>alert(1)</script>\"'&{0}`$x^2$|[a](javascript:b)\x1b[31m\u202e=1+1"
@@ -181,6 +183,26 @@ def test_published_seconds_of_a_replaced_data_set_are_of_its_samples(tmp_path: P
     assert compared.summary
     assert compared.summary.images
     assert compared.measured.value == pytest.approx(1_281_167 / compared.summary.images.value)
+
+
+@pytest.mark.parametrize(
+    ("datasets", "samples"), [(["imagenet"], 1_281_167), (["cifar10"], 50_000), (["imagenet", "cifar10"], None)]
+)
+def test_published_seconds_without_a_data_set_are_of_the_replaced_one(
+    tmp_path: Path, datasets: list[str], samples: int | None
+) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
+    numbers = [{"cell": {"ranks": 1}, "metric": "seconds", "value": 10.0, "source": "x"}]
+    shrink = {"datasets": {"imagenet": "cifar10"}}
+    directory = sample.write(tmp_path / "study", datasets=datasets, published=numbers, shrink=shrink, shrunk=True)
+    built = content.build(directory)
+    (compared,) = built.comparisons
+    assert compared.summary
+    assert compared.summary.images
+    measured = compared.measured and compared.measured.value * compared.summary.images.value
+    assert measured == (samples and pytest.approx(samples))
+    unknown = "Published seconds on imagenet or cifar10 have no measured number to compare with: "
+    assert any(note.startswith(unknown) for note in built.notes) == (samples is None)
 
 
 def consistent(samples: int, **cell: Any) -> list[dict[str, Any]]:
@@ -474,8 +496,8 @@ def test_names_from_files_are_text_in_other_formats(hostile: Path, name: str) ->
 
 def test_unfinished_study_has_a_partial_report(tmp_path: Path) -> None:
     directory = Sample(engines=["ours"], models=["resnet20"], ranks=[1, 2], rounds=2).write(tmp_path / "study")
-    with (directory / "launches.jsonl").open("a") as file:
-        file.write('{"cell": {"engine"')
+    with (directory / "launches.jsonl").open("ab") as file:
+        file.write('{"cell": {"engine": "é'.encode()[:-1])
     (directory / "runs" / "resnet20-ours-1-0" / "results.json").unlink()
     (directory / "runs" / "resnet20-ours-2-1" / "results.json").write_text("{")
     built = content.build(directory)
@@ -563,6 +585,21 @@ def test_ratios_are_to_the_base_that_the_study_names(tmp_path: Path) -> None:
     both = content.build(sample.write(tmp_path / "both", base={"engine": "ours", "ranks": 1}))
     assert [summary.is_base for summary in both.summaries] == [True, False, False, False]
     assert all(summary.ratio for summary in both.summaries[1:])
+
+
+def test_ratios_without_a_base_are_to_the_same_engine_as_in_the_schedule(tmp_path: Path) -> None:
+    engines, models = ["ours", "torch-ddp", "ray-torch"], ["lenet", "resnet20"]
+    lost = {"model": "lenet", "engine": "ours"}
+    of = study(engines=engines, models=models, datasets="cifar10", batch=[64], ranks=[2], exclude=[lost])
+    every = matrix.cells(of, slots=1)
+    sample = Sample(engines=engines, models=models, ranks=[2])
+    sample.launches = [launch for launch in sample.launches if launch.cell in every]
+    built = content.build(sample.write(tmp_path / "study", base={}))
+    bases = {summary.cell.key for summary in built.summaries if summary.is_base}
+    assert bases == {base.key for cell in every if (base := matrix.base_of(of, cell, every))}
+    compared = [(summary.cell.model, summary.cell.engine) for summary in built.summaries if summary.ratio]
+    assert compared == [("resnet20", "torch-ddp"), ("resnet20", "ray-torch")]
+    assert built.facts["ratios are to"] == "ours"
 
 
 def test_base_of_nodes_is_found_though_its_ranks_differ(tmp_path: Path) -> None:
