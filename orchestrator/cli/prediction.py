@@ -83,18 +83,21 @@ def predict(
     config = prediction_sources.with_nodes(config, overrides)
     history = prediction_inputs.History(state.for_cluster(config.name))
     rank_step, node_source = prediction_sources.node(config, overrides, history)
+    without = prediction_sources.heads_without_ranks(config, rank_step, overrides, history)
+    counts = prediction_options.nodes_with_ranks(counts, without)
     connected, link_source = prediction_links.connection(config, rank_step, overrides, history, max(counts))
     connected = replace(connected, hierarchical=hierarchical)
     choice = _options(config, rank_step, connected, node_source.precision, chosen_engine)
     predicted = [
-        _completed(each, rank_step, config, node_price)
+        _completed(replace(each, nodes=each.nodes + without), rank_step, config, node_price)
         for each in forecast.forecast(rank_step, connected, counts, choice)
     ]
     has_limit = limit is not None or budget is not None
     if has_limit:
         _require_end_and_price(predicted[-1], config, budget)
     best = forecast.best(predicted, limit, budget) if has_limit else None
-    view = prediction_tables.View(config, choice, node_source.text, link_source, has_limit)
+    text = "; ".join([node_source.text, *[prediction_options.HEAD_WITHOUT_RANKS] * without])
+    view = prediction_tables.View(config, choice, text, link_source, has_limit)
     prediction_tables.forecasts(view, predicted, best, json)
 
 

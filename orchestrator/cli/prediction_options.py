@@ -13,6 +13,7 @@ from orchestrator.prediction.gradient_groups import Engine
 from orchestrator.schema.bounded_files import shown
 
 NODES, MOST_NODES = "1,2,4,8,16", 100_000
+HEAD_WITHOUT_RANKS = "the head has no GPU and runs no rank"
 ENGINES: dict[str, Engine] = {  # as in `train --engine`, and the short names; the other engines have no model
     "ours": "ours",
     "horovod-tensorflow": "horovod",
@@ -105,6 +106,14 @@ def node_counts(nodes: str) -> list[int]:
         problem = f"--nodes: {shown(', '.join(wrong)) if wrong else 'empty'}: expected numbers from 1 to {MOST_NODES:,}"
         raise ConfigError([problem], "write them as 2,4,8,16")
     return sorted({int(word) for word in words})
+
+
+def nodes_with_ranks(counts: list[int], without: int) -> list[int]:
+    """Return each number of nodes less those ``without`` ranks. Raises ConfigError if none has a node with ranks."""
+    if counts[-1] <= without:
+        problem = f"--nodes: {counts[-1]}: {HEAD_WITHOUT_RANKS}: expected {without + 1} or more"
+        raise ConfigError([problem], "name more nodes, or leave out --nodes")
+    return [count - without for count in counts if count > without]
 
 
 def hours(deadline: str | None) -> float | None:

@@ -126,6 +126,26 @@ def slots(config: Config, overrides: Overrides, history: History) -> int:
     return config.slots or deployed or machine_types.ranks(config)
 
 
+def heads_without_ranks(config: Config, rank_step: Node, overrides: Overrides, history: History) -> int:
+    """Return 1 if ranks compute on GPUs and the head has none, so that it runs no rank; else 0.
+
+    Args:
+        config: Configuration of the cluster, with the options of the command.
+        rank_step: One rank's step, which tells whether a GPU computes it.
+        overrides: Options of the command.
+        history: Runs of the cluster.
+
+    Returns:
+        The number of nodes without ranks.
+    """
+    if rank_step.cores:
+        return 0
+    record = None if overrides.machine_type else state.read(history.state_dir)
+    if record and record.cluster and record.cluster.on_gpus:
+        return int(record.cluster.head not in record.cluster.rank_nodes)
+    return int(machine_types.has_head_without_gpu(config))
+
+
 def _has_speed(overrides: Overrides) -> bool:
     return bool(overrides.step_seconds or overrides.images_per_second)
 

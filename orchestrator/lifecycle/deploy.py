@@ -10,7 +10,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import NodesFailed, OrchestratorError, command
 from orchestrator.gpu_compatibility import Pairing
-from orchestrator.lifecycle import fetch_before_removal, plan, prices
+from orchestrator.lifecycle import fetch_before_removal, plan, prices, prometheus_targets
 from orchestrator.lifecycle.deploy_steps import NodeSteps
 from orchestrator.monitoring import grafana_password
 from orchestrator.providers import Provider, Resource, trainer_image
@@ -48,6 +48,7 @@ def deploy(config: Config) -> Deployment:
         _spare_runs(state_dir, before, record)
         fetch_before_removal.before_deploy(state_dir, before, record)
         state.write(state_dir, record)  # before anything is made
+        prometheus_targets.remove_leaving_nodes(state_dir, before, record)
         with jupyter.provision_password(state_dir, config), _keeping(provider, record):
             steps = NodeSteps(state_dir, record, record.least)
             cluster = steps.run_on_available_nodes(

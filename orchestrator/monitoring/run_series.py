@@ -2,6 +2,7 @@
 
 import csv
 import math
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from orchestrator.errors import ContractError, StateError, command
 from orchestrator.monitoring.prometheus import NAME, Prometheus, Series
 from orchestrator.monitoring.series_summary import PREFIX
 from orchestrator.runs.run_record import Run
-from orchestrator.schema import MetricName
+from orchestrator.schema import MetricName, atomic_write
 from orchestrator.state import StateDir
 
 SCRAPE_SECONDS = 5.0
@@ -101,10 +102,18 @@ def save(state_dir: StateDir, prometheus: Prometheus, run: Run, ended: float | N
         OrchestratorError: Prometheus does not answer in time or refuses.
     """
     target = directory(state_dir, run)
-    with state.usable(target), TemporaryDirectory(dir=target.parent, prefix=".metrics-") as temporary:
+    with state.usable(target):
+        for leftover in atomic_write.leftovers(target):
+            shutil.rmtree(leftover, ignore_errors=True)
+        _save_whole(fetch(prometheus, run, ended), target)
+
+
+def _save_whole(series: Sequence[Series], target: Path) -> None:
+    """Write ``series`` to a new directory, all or none."""
+    with TemporaryDirectory(dir=target.parent, prefix=atomic_write.unfinished_prefix(target)) as temporary:
         whole = Path(temporary) / target.name
         whole.mkdir()
-        write(fetch(prometheus, run, ended), whole)
+        write(series, whole)
         whole.replace(target)
 
 

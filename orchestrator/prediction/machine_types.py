@@ -49,6 +49,15 @@ def ranks(config: Config) -> int:
     return max(1, machine_type.gpus) if machine_type else 1
 
 
+def has_head_without_gpu(config: Config) -> bool:
+    """Tell whether Google's workers have GPUs, and the head has a machine type that is known to have none."""
+    worker, head = _configured(config), None
+    if config.gcp.head_machine_type:
+        gcp = config.gcp.model_copy(update={"machine_type": config.gcp.head_machine_type})
+        head = _configured(config.model_copy(update={"gcp": gcp}))
+    return bool(worker and worker.gpus and head and not head.gpus)
+
+
 def find(key: str, name: str, remedy: str) -> MachineType:
     """Return a machine type.
 

@@ -16,9 +16,9 @@ def replaced(path: Path, mode: int) -> Iterator[IO[bytes]]:
     A reader sees the old file or the new one, never a part of one, even after the machine crashes: the new file is on
     the disk before it is renamed. Unfinished files of killed processes are removed by the next call.
     """
-    _remove_leftovers(path)
-    prefix = f".{path.name}.{os.getpid()}-"
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=prefix, delete=False) as temporary:
+    for leftover in leftovers(path):
+        leftover.unlink(missing_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=unfinished_prefix(path), delete=False) as temporary:
         try:
             yield temporary.file
             temporary.flush()
@@ -39,11 +39,14 @@ def flush(path: Path) -> None:
         os.close(descriptor)
 
 
-def _remove_leftovers(path: Path) -> None:
-    """Remove unfinished files of processes that ended."""
+def unfinished_prefix(path: Path) -> str:
+    """Return how the names of this process's unfinished files or directories for ``path`` begin."""
+    return f".{path.name}.{os.getpid()}-"
+
+
+def leftovers(path: Path) -> list[Path]:
+    """Return unfinished files or directories for ``path`` of processes that ended."""
     unfinished = re.compile(rf"\.{re.escape(path.name)}\.(\d+)-[a-z0-9_]{{8}}")
     with os.scandir(path.parent) as entries:
-        leftovers = [(entry.path, unfinished.fullmatch(entry.name)) for entry in entries]
-    for leftover, match in leftovers:
-        if match and not Path("/proc", match[1]).exists():
-            Path(leftover).unlink(missing_ok=True)
+        found = [(Path(entry.path), unfinished.fullmatch(entry.name)) for entry in entries]
+    return [leftover for leftover, match in found if match and not Path("/proc", match[1]).exists()]

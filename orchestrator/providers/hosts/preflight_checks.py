@@ -31,6 +31,7 @@ def problems(host: SurveyedHost, config: Config, deployment: str) -> list[Prefli
         *_machine(host, host.survey, config),
         *_account(host, host.survey),
         *(_links(host.survey) if config.hosts.trainer == "container" else ()),
+        *(_docker(host.survey) if config.hosts.trainer == "container" else ()),
         *_mark(host, host.survey, deployment),
         *_address(host, host.survey),
         *_content(host, host.survey, config, deployment),
@@ -108,6 +109,16 @@ def _links(survey: HostSurvey) -> Findings:
         yield (
             f"the home directory {survey.account[-2]} of its account {ACCOUNT} is in {survey.real_home}, {lacking}",
             f"there: `sudo usermod --home {shlex.quote(survey.real_home)} {ACCOUNT}`",
+        )
+
+
+def _docker(survey: HostSurvey) -> Findings:
+    """Yield a Docker that sees only home directories, and leaves no socket to the one that a deploy installs."""
+    if survey.docker_snap:
+        yield (
+            "its Docker is a snap, which `deploy` cannot use",
+            "there: `sudo snap remove docker` removes it with its containers and images, then `deploy` installs "
+            "Docker's package; or leave the host out",
         )
 
 

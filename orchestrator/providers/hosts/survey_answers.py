@@ -24,7 +24,8 @@ class HostSurvey(BaseModel):
     ``real_home`` and ``real_shared`` are the real paths of ACCOUNT's home directory and of /shared, without links.
     ``gpu`` is the model of the host's GPUs, ``sudo`` is "yes" or the reason why sudo does not work, ``shared`` is the
     number of entries in /shared (None if it does not exist), ``shared_kept`` is "yes" if a teardown kept files in it;
-    ``shared_cluster`` and ``shared_id`` are the cluster and the deployment that use it, if it is mounted.
+    ``shared_cluster`` and ``shared_id`` are the cluster and the deployment that use it, if it is mounted;
+    ``docker_snap`` is "yes" if Docker is installed as a snap.
     """
 
     system: str
@@ -52,6 +53,7 @@ class HostSurvey(BaseModel):
     shared_cluster: str = ""
     shared_id: str = ""
     trainer: str = ""
+    docker_snap: str = ""
 
     @field_validator("connection", "addresses", "ids", mode="before")
     @classmethod

@@ -33,7 +33,7 @@ from orchestrator.state import StateDir
 CHANGED = 9
 # $0 begin, $1 unfinished copy, $2 SHA-256, $3 mode, $4 time, $5 target; a connection that broke may still be writing,
 # so each byte has its place.
-STALE = 'rm -f -- "$(dirname -- "$5")/.$(basename -- "$5")".????????????.part\n'
+STALE = 'rm -f -- "${1%.????????????.part}".????????????.part\n'
 WRITE = f'{PRIVATE}dd of="$1" bs=1M iflag=fullblock oflag=seek_bytes conv=notrunc status=none seek="$0" || exit 1\n'
 FINISH = f"""{SUM}
 test "$(sum < "$1")" = "$2" || {{ rm -f -- "$1"; exit {CHANGED}; }}

@@ -266,6 +266,32 @@ def test_deployed_nodes_tell_the_ranks_of_a_node(words: tuple[str, ...], ranks: 
     assert predicted(*LINKED, "--nodes", "2", *words)["forecasts"][0]["ranks"] == ranks
 
 
+HEADLESS = "the head has no GPU and runs no rank"
+
+
+def test_deployed_head_without_a_gpu_runs_no_rank() -> None:
+    state_dir = builders.deployed(nodes=3)
+    cluster = builders.cluster(3, slots=4, gpus=4)
+    head = cluster.nodes[cluster.head].model_copy(update={"gpus": 0, "slots": 1})
+    cluster = cluster.model_copy(update={"nodes": {**cluster.nodes, cluster.head: head}})
+    state.write(state_dir, builders.read_record(state_dir).model_copy(update={"cluster": cluster}))
+    answer = predicted(*LINKED, "--nodes", "1,2,3", "--node-price", "2")
+    assert [(each["nodes"], each["ranks"]) for each in answer["forecasts"]] == [(2, 4), (3, 8)]
+    assert answer["forecasts"][1]["price"][0] == pytest.approx(6 * answer["forecasts"][1]["hours"][0])
+    assert answer["node"].endswith(HEADLESS)
+    assert predicted(*LINKED, "--nodes", "3", "--cores", "8")["forecasts"][0]["ranks"] == 12
+    assert refused(*LINKED, "--nodes", "1").message == f"--nodes: 1: {HEADLESS}: expected 2 or more"
+
+
+def test_configured_head_without_a_gpu_runs_no_rank(tmp_path: Path) -> None:
+    gpu: dict[str, Any] = {"accelerator": "nvidia-tesla-t4", "accelerators": 2}
+    ranks = [
+        predicted(*on_google(tmp_path, **keys))["forecasts"][0]["ranks"]
+        for keys in ({"head_machine_type": "e2-standard-2", **gpu}, {"head_machine_type": "n1-standard-2", **gpu}, gpu)
+    ]
+    assert ranks == [6, 8, 8]
+
+
 def test_deployed_nodes_tell_the_ranks_behind_a_check() -> None:
     deployed_with(4, gpus=4)
     checked(state.for_cluster("default"))

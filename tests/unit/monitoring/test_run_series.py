@@ -2,6 +2,7 @@
 
 import csv
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -109,6 +110,16 @@ def test_series_are_stored_all_or_none() -> None:
         run_series.save(state_dir, client, RUN, NOW)
     assert by_identity(run_series.read(run_series.directory(state_dir, RUN))) == by_identity(EVERYTHING)
     assert [path.name for path in (state_dir.runs / RUN.id).iterdir()] == ["metrics"]
+
+
+def test_unfinished_series_of_killed_commands_are_removed() -> None:
+    state_dir = builders.deployed()
+    for process in (os.getpid(), 999_999_999):
+        (state_dir.runs / RUN.id / f".metrics.{process}-abcd_123" / "metrics").mkdir(parents=True)
+    with prometheus() as client:
+        run_series.save(state_dir, client, RUN, NOW)
+    names = {path.name for path in (state_dir.runs / RUN.id).iterdir()}
+    assert names == {"metrics", f".metrics.{os.getpid()}-abcd_123"}
 
 
 @pytest.mark.parametrize("name", ["../../stolen", "/tmp/stolen", "", ".hidden", "a/b", "a" * 300, "a\n", "\x1b[2J"])

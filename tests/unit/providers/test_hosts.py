@@ -281,6 +281,25 @@ def test_any_machine_can_be_surveyed(stand_in: StandIn, monkeypatch: pytest.Monk
     assert len(survey.id) == 16
 
 
+@pytest.mark.parametrize(
+    ("listed", "found"),
+    [
+        ("docker  28.4.0  3377  latest/stable  canonical  -", "yes"),
+        ("docker  28.4.0  3377  latest/stable  canonical  disabled", ""),
+        ("", ""),
+    ],
+)
+def test_survey_finds_docker_as_a_snap(
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, listed: str, found: str
+) -> None:
+    path = os.environ["PATH"]
+    stand_in("ssh", 'for word; do :; done; exec /bin/sh -c "$word"')
+    stand_in("snap", f"[ $1 = list ] && printf 'Name  Version  Rev  Tracking  Publisher  Notes\\n{listed}\\n'")
+    monkeypatch.setenv("PATH", os.pathsep.join([os.environ["PATH"], path]))
+    monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 50000 10.0.0.10 2222")
+    assert survey_answers.survey_host(login.Login(address="10.0.0.10")).docker_snap == found
+
+
 @pytest.mark.parametrize("script", sorted(path.name for path in Path(hosts.__file__).parent.glob("*.sh")))
 def test_scripts_are_posix_shell(script: str) -> None:
     for shell in filter(None, (shutil.which(name) for name in ("dash", "bash"))):

@@ -76,6 +76,7 @@ def test_fresh_host_meets_the_requirements() -> None:
             "set `pri",
         ),
         ({"connection": "10.0.0.1 50000 10.0.0.10 2022"}, "port 22 leads to its port 2022", "hosts.jump"),
+        ({"docker_snap": "yes"}, "its Docker is a snap, which `deploy` cannot use", "`sudo snap remove docker`"),
         ({"shared": 3}, "its /shared is not empty", "hosts.storage: mounted"),
         (
             {"shared": 0, "real_shared": "/nfs/lab"},
@@ -130,6 +131,10 @@ def test_links_are_accepted_without_a_trainer_container() -> None:
     linked = host(account=account(700), shared=3, trainer="yes", **links)
     assert problems_of(linked, config(storage="mounted", trainer="installed")) == []
     assert len(problems_of(linked, config(storage="mounted"))) == 2
+
+
+def test_docker_as_a_snap_is_accepted_without_a_trainer_container() -> None:
+    assert problems_of(host(docker_snap="yes", trainer="yes"), config(trainer="installed")) == []
 
 
 def test_mounted_storage_and_trainer_allow_any_system() -> None:

@@ -279,6 +279,18 @@ def test_changed_source_or_damaged_part_starts_over(both: tuple[Copier, Path, Pa
     assert contents(target) == {"copy": (0o640, (source / "data").read_bytes())}
 
 
+def test_unfinished_copy_with_a_long_name_is_removed_once_its_source_changed(both: tuple[Copier, Path, Path]) -> None:
+    copier, source, target = both
+    name = "n" * 220
+    write(source / name, os.urandom(SIZE))
+    with pytest.raises(NodesFailed):
+        through(copier, *paths(copier, source / name, target), cuts=(8 << 20, *[2000] * 9))
+    assert len(list(target.iterdir())) == 1
+    write(source / name, b"changed")
+    through(copier, *paths(copier, source / name, target))
+    assert contents(target) == {name: (0o640, b"changed")}
+
+
 def test_tree_is_copied_with_modes_odd_names_and_inner_links(both: tuple[Copier, Path, Path]) -> None:
     copier, source, target = both
     tree = source / "tree"
