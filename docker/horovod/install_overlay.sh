@@ -1,6 +1,7 @@
 #!/bin/sh
-# Add this project's modules to the installed Horovod, and check what was built into it: the framework that the first
-# argument names (or both), Gloo and MPI, and NCCL if the second argument is "gpu".
+# Add this project's modules to the installed Horovod, apply the patches that need no build of it, and check what was
+# built into it: the framework that the first argument names (or both), Gloo and MPI, and NCCL if the second argument is
+# "gpu".
 set -eux
 case "$1" in
   tensorflow) modules=horovod.tensorflow ;;
@@ -8,7 +9,9 @@ case "$1" in
   both) modules='horovod.tensorflow horovod.torch' ;;
 esac
 site=$(python -c 'import site; print(site.getsitepackages()[0])')
-cp -r /tmp/overlay/. "$site/"
+cp -r /tmp/overlay/horovod "$site/"
+cp /tmp/horovod/apply.sh /tmp/overlay/
+sh /tmp/overlay/apply.sh "$site"
 python -m compileall -q "$site/horovod"
 proved='hvd.gloo_built() and hvd.mpi_built()'
 test "$2" != gpu || proved="$proved and hvd.nccl_built()"

@@ -197,6 +197,12 @@ class Operation : public OpKernel {
   static T* Data(const Tensor& tensor) { return reinterpret_cast<T*>(const_cast<char*>(tensor.tensor_data().data())); }
   static const float* Floats(const Tensor& tensor) { return tensor.flat<float>().data(); }
 
+  static void RequireChannels(OpKernelContext* context, const TensorShape& images) {
+    OP_REQUIRES(context, images.dims() > 0 && images.dim_size(images.dims() - 1) > 0,
+                absl::InvalidArgumentError(
+                    absl::StrCat("x has shape ", images.DebugString(), ", expected one or more channels")));
+  }
+
   static void RequireShapes(OpKernelContext* context, std::initializer_list<int> inputs, const TensorShape& shape) {
     for (int n : inputs) {
       const TensorShape& given = context->input(n).shape();
@@ -254,6 +260,8 @@ class Normalize : public Operation<TensorType> {
 
   void Compute(OpKernelContext* context) override {
     const Tensor& images = context->input(0);
+    this->RequireChannels(context, images.shape());
+    if (!context->status().ok()) return;
     const Matrix matrix(images.shape());
     const int64_t channels = matrix.channels, width = matrix.width;
     this->RequireShapes(context, {1, 2}, TensorShape({channels}));
@@ -301,6 +309,8 @@ class NormalizeGradient : public Operation<TensorType> {
 
   void Compute(OpKernelContext* context) override {
     const Tensor& images = context->input(2);
+    this->RequireChannels(context, images.shape());
+    if (!context->status().ok()) return;
     const Matrix matrix(images.shape());
     const int64_t channels = matrix.channels, width = matrix.width;
     this->RequireShapes(context, {0, 1}, images.shape());

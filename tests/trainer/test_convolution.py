@@ -4,6 +4,7 @@ import ctypes
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -26,15 +27,23 @@ PRODUCTS: list[tuple[Size, int, int, str]] = [
     (3, 1, 5, "valid"),
     ((1, 3), 1, 4, "same"),
 ]
+UNUSUAL: list[tuple[Size, dict[str, Any]]] = [
+    ((1, 2), {}),
+    (1, {"dilation_rate": 2}),
+    (1, {"dilation_rate": (1, 3)}),
+    (1, {"data_format": "channels_first"}),
+]
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of mallopt(3)
 LARGE: list[tuple[Size, int, int, str]] = [(3, 1, 9, "same"), (3, 1, 12, "valid")]
 
 
-def gradients(kind: type[layers.Conv2D], size: Size, stride: int, pixels: int, padding: str) -> list[np.ndarray]:
+def gradients(
+    kind: type[layers.Conv2D], size: Size, stride: Size, pixels: int, padding: str, **options: Any
+) -> list[np.ndarray]:
     """Return outputs, and gradients of inputs and weights, of a layer with fixed weights."""
     random = np.random.default_rng(3)
     images = tf.constant(random.normal(size=(2, pixels, pixels, 5)), tf.float32)
-    layer = kind(7, size, strides=stride, padding=padding, use_bias=False)
+    layer = kind(7, size, strides=stride, padding=padding, use_bias=False, **options)
     layer.build(images.shape)
     layer.set_weights([random.normal(size=layer.kernel.shape)])
 
@@ -70,6 +79,16 @@ def test_every_implementation_equals_keras(
             np.testing.assert_allclose(actual, reference, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("padding", ["same", "valid"])
+@pytest.mark.parametrize(("stride", "options"), UNUSUAL)
+def test_unequal_strides_dilation_and_channels_first_equal_keras(
+    stride: Size, options: dict[str, Any], padding: str
+) -> None:
+    expected = gradients(layers.Conv2D, 3, stride, 9, padding, **options)
+    for actual, reference in zip(gradients(Convolution2D, 3, stride, 9, padding, **options), expected, strict=True):
+        np.testing.assert_allclose(actual, reference, rtol=1e-4, atol=1e-3)
+
+
 def test_large_images_use_shifts_and_small_images_use_products() -> None:
     small, large = (Geometry(3, 3, 1, "SAME", pixels, pixels, 8, 8) for pixels in (8, 9))
     names = [list(geometry.operations_of(tf.TensorShape([3, 3, 8, 8]))["weights"]) for geometry in (small, large)]
@@ -95,6 +114,13 @@ def test_choices_are_measured_once_per_node_and_configuration(monkeypatch: pytes
     file.write_text("{")
     assert choose_convolutions.choose(config, model, 4).keys() == choices.keys()
     assert json.loads(file.read_text()).keys() == stored.keys()
+
+
+def test_layers_that_keras_computes_are_not_measured() -> None:
+    allreduce.begin()
+    images = layers.Input((8, 8, 5))
+    model = keras.Model(images, Convolution2D(7, 3, strides=(1, 2))(images))
+    assert choose_convolutions.choose(samples.train_config(), model, 4) == {}
 
 
 def test_unmeasured_convolutions_keep_defaults_without_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ TENSORS = (
     "gradient_tape",
     "local_sources",
     "groups_of_variables_with_one_name",
+    "groups_without_gradients",
     "batch_normalization",
     "elastic_state_of_variables",
 )
@@ -27,6 +28,7 @@ MODELS = (
     "backward_passes",
     "sparse_gradients",
     "groups_of_the_tensorflow_api",
+    "groups_of_frozen_layers",
     "fit_with_callbacks",
     "local_layers",
     "local_variables_of_the_broadcast",

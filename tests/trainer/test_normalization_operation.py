@@ -91,6 +91,16 @@ def test_inconsistent_shapes_are_refused() -> None:
             library.load().orchestrator_normalize(**inputs, ceiling=-1.0, epsilon=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 3, 0), ()])
+def test_images_without_channels_are_refused(shape: tuple[int, ...]) -> None:
+    images, none, settings = tf.zeros(shape), tf.zeros([0]), {"ceiling": -1.0, "epsilon": 1e-5}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected one or more channels"):
+        library.load().orchestrator_normalize(x=images, gamma=none, beta=none, side=[], **settings)
+    statistics = {"gamma": none, "mean": none, "variance": none, "added": 0}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="expected one or more channels"):
+        library.load().orchestrator_normalize_gradient(dy=images, y=images, x=images, **statistics, **settings)
+
+
 def test_equal_pixels_have_no_variance() -> None:
     layer = FusedBatchNormalization()
     outputs = layer(tf.fill([4, 8, 8, 16], 1e4), training=True)

@@ -28,7 +28,7 @@ def choose(config: TrainConfig, model: keras.Model, images: int) -> dict[str, st
 
     They are those of ``config``, or measured for passes of ``images`` images. A collective call.
     """
-    layers = [layer for layer in model.layers if isinstance(layer, Convolution2D)]
+    layers = [layer for layer in model.layers if isinstance(layer, Convolution2D) and layer.has_geometry]
     choices = config.convolutions
     if choices is None:
         measurable = layers and not config.xla and not tf.config.get_visible_devices("GPU")

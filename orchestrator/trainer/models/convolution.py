@@ -94,8 +94,14 @@ class Convolution2D(layers.Conv2D):
         (height, width), (_, rows, columns, channels) = self.kernel_size, images
         return Geometry(height, width, self.strides[0], self.padding.upper(), rows, columns, channels, self.filters)
 
+    @property
+    def has_geometry(self) -> bool:
+        """Whether a :class:`Geometry` describes this layer; Keras computes any other one."""
+        unusual = self.groups > 1 or self.data_format == "channels_first" or max(self.dilation_rate) > 1
+        return not unusual and len(set(self.strides)) == 1
+
     def convolution_op(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-        if self.groups > 1 or tf.config.get_visible_devices("GPU"):
+        if not self.has_geometry or tf.config.get_visible_devices("GPU"):
             return super().convolution_op(inputs, kernel)
         geometry = self.geometry(inputs.shape)
         return _convolved(inputs, kernel, geometry, self.ways or geometry.default)

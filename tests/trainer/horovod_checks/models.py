@@ -134,6 +134,15 @@ def check_groups_of_the_tensorflow_api() -> None:
     assert "HorovodGroupedAllreduce" in operations
 
 
+def check_groups_of_frozen_layers() -> None:
+    model = network()
+    groups = [list(layer.trainable_variables) for layer in model.layers]
+    model.layers[0].trainable = False
+    model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(0.01), groups=groups), keras.losses.MeanSquaredError())
+    fit(model, hvd.callbacks.BroadcastGlobalVariablesCallback(0))
+    same(model)
+
+
 def check_fit_with_callbacks() -> None:
     rate = 0.1 * hvd.size()
     optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(rate, momentum=0.5))

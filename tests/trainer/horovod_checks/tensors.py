@@ -72,6 +72,16 @@ def check_groups_of_variables_with_one_name() -> None:
     np.testing.assert_allclose(gradients(weights, groups=2), [[1.5, 1.5]] * 3)
 
 
+def check_groups_without_gradients() -> None:
+    used, unused = mine(), mine()
+    for groups in ([[used], [unused]], [[used, unused]], 3):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(used * (hvd.rank() + 1.0))
+        reduced, none = hvd.DistributedGradientTape(tape, groups=groups).gradient(loss, [used, unused])
+        np.testing.assert_allclose(reduced, [1.5, 1.5])
+        assert none is None
+
+
 def check_batch_normalization() -> None:
     whole = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
     synchronised, reference = hvd.SyncBatchNormalization(), keras.layers.BatchNormalization()

@@ -10,7 +10,7 @@ import pytest
 from orchestrator import packaged_files
 from tests.conftest import Missing
 
-PATCHES = sorted(packaged_files.directory("docker").joinpath("horovod").glob("*.patch"))
+PATCHES = sorted(packaged_files.directory("docker").joinpath("horovod").rglob("*.patch"))
 HEADER = re.compile(r"What: .+?\nWhy: .+?\nUpstream: .+?\n\n(?=--- a/)", re.DOTALL)
 ONE = """What: Answer yes.
 Why: A test.
