@@ -77,3 +77,13 @@ def test_table_rows_are_standardised_by_the_training_rows(tmp_path: Path) -> Non
 def test_constant_feature_becomes_zero(tmp_path: Path) -> None:
     train, _ = sdss(tmp_path, [{**samples.sky(number), "g": "17.5"} for number in range(20)])
     assert everything(train)[0][:, 0, 0, 1].tolist() == [0.0] * 18
+
+
+def test_last_rows_of_a_table_are_left_out_only_from_whole_batches(tmp_path: Path) -> None:
+    train, _ = sdss(tmp_path, [samples.sky(number) for number in range(40)])
+    order = np.arange(36)[::-1]
+    for whole, sizes in ((True, [8] * 4), (False, [8] * 4 + [4])):
+        labels = [part.numpy() for _, part in train.batches(order, 8, seed=1, drop_remainder=whole)]
+        assert [len(part) for part in labels] == sizes
+        numbers = [everything(train)[1][number] for number in order[: sum(sizes)]]
+        assert np.concatenate(labels).tolist() == numbers

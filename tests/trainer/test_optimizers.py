@@ -59,3 +59,28 @@ def test_decay_via_momentum_equals_decay_of_the_gradient() -> None:
     assert moves[0] == pytest.approx(moves[1], rel=1e-5)
     assert moves[0] > moved(5, shape=(1, 1), momentum=0.9) * 1.01
     assert moved(5, **settings) == pytest.approx(moved(5, momentum=0.9))  # no matrix: no decay
+
+
+@pytest.mark.parametrize("shape", [(8,), (64, 64), (300, 300)])
+@pytest.mark.parametrize(
+    ("settings", "reference"),
+    [
+        ({"optimizer": "adam", "momentum": 0.8, "rho": 0.99}, keras.optimizers.Adam(0.0, 0.8, 0.99, 1e-3)),
+        ({"optimizer": "rmsprop", "momentum": 0.8, "rho": 0.99}, keras.optimizers.RMSprop(0.0, 0.99, 0.8, 1e-3)),
+        ({"optimizer": "rmsprop", "momentum": 0.0, "rho": 0.99}, keras.optimizers.RMSprop(0.0, 0.99, 0.0, 1e-3)),
+    ],
+)
+def test_weights_equal_those_of_keras(
+    settings: dict[str, Any], reference: keras.optimizers.Optimizer, shape: tuple[int, ...]
+) -> None:
+    ours = optimizers.build(samples.train_config(**settings, epsilon=1e-3, weight_decay=0.0))
+    weights = []
+    for optimizer in (ours, type(reference).from_config(reference.get_config())):
+        weight, draws = keras.Variable(np.ones(shape, np.float32)), np.random.default_rng(1)
+        optimizer.build([weight])
+        for step in range(1, 6):
+            optimizer.learning_rate = RATE / step
+            optimizer.apply([tf.constant(draws.normal(size=shape), tf.float32)], [weight])
+        weights.append(weight.numpy())
+    np.testing.assert_allclose(weights[0], weights[1], rtol=1e-5, atol=1e-5)
+    assert np.abs(weights[0] - 1.0).max() > RATE

@@ -1,6 +1,6 @@
 """Batches of a data set that detect unreadable samples by name, and end or continue without them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 from orchestrator.trainer.data.inspection import DataError
 
 MAX_NAMED = 5
-Make = Callable[[np.ndarray], tf.data.Dataset]
+MakeBatches = Callable[[np.ndarray], Iterable[Any]]
 OnSkip = Callable[[str, str], None]
 
 
@@ -19,12 +19,12 @@ class SampleChecker:
     """Check which samples of a split can be read, and remember those that cannot.
 
     Attributes:
-        load_one: Makes a data set of one sample, which raises if the sample cannot be read.
+        load_one: MakeBatchess a data set of one sample, which raises if the sample cannot be read.
         name: Names the file of a sample.
         damaged: Numbers of the samples known to be unreadable.
     """
 
-    load_one: Make
+    load_one: MakeBatches
     name: Callable[[int], str]
     damaged: set[int] = field(default_factory=set)
 
@@ -75,7 +75,7 @@ class Batches:
     (:meth:`SampleChecker.exclude_damaged`); else they end with DataError.
     """
 
-    make: Make
+    make: MakeBatches
     indices: np.ndarray
     batch: int
     checker: SampleChecker

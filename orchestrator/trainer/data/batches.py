@@ -1,6 +1,6 @@
 """Batches for one rank: selection and order of samples, as a tf.data pipeline of decoded and augmented images."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from orchestrator.schema import TrainConfig
 from orchestrator.trainer.data import decoding, imagenet, manifests, pipeline, tfrecord_reader
 from orchestrator.trainer.data import in_memory as data_in_memory
 from orchestrator.trainer.data.augmentation import central_view, random_view, shift_and_flip
-from orchestrator.trainer.data.bad_samples import Batches, OnSkip, SampleChecker
+from orchestrator.trainer.data.bad_samples import Batches, MakeBatches, OnSkip, SampleChecker
 from orchestrator.trainer.data.pipeline import Pipeline
 from orchestrator.trainer.data.sample_order import epoch_order, shard
 from orchestrator.trainer.data.tfrecord_reader import Records
@@ -35,6 +35,7 @@ class Split:
         records: TFRecord shards that hold the samples.
         name: Names a sample by its number.
         in_memory: Whether all samples are in memory.
+        is_table: Whether they are rows of a table in memory, which need no work before a step.
         whole: Makes a sample with its whole image, to check that it can be read: a crop may leave out the damaged part.
     """
 
@@ -44,6 +45,7 @@ class Split:
     records: "Records | None" = None
     name: Callable[[int], str] = "sample {}".format
     in_memory: bool = False
+    is_table: bool = False
     whole: "Make | None" = None
 
     def __post_init__(self) -> None:
@@ -87,10 +89,17 @@ class Split:
         Returns:
             The batches: images and labels.
         """
-        make_batches = self._pipeline(batch, drop_remainder, self.example)
-        return Batches(
-            lambda remaining: make_batches(remaining, seed), indices, batch, self.checker, drop_remainder, on_skip
-        )
+        if self.is_table:
+            make: MakeBatches = partial(self._rows, batch, drop_remainder)
+        else:
+            make = partial(self._pipeline(batch, drop_remainder, self.example), seed=seed)
+        return Batches(make, indices, batch, self.checker, drop_remainder, on_skip)
+
+    def _rows(self, batch: int, drop_remainder: bool, numbers: np.ndarray) -> Iterator[Example]:
+        """Yield batches of a table without tf.data, whose pipeline takes as long to begin as 60 steps on rows."""
+        end = len(numbers) - len(numbers) % batch if drop_remainder else len(numbers)
+        for first in range(0, end, batch):
+            yield self.example(numbers[first : first + batch], None)
 
     def _pipeline(self, batch: int, drop_remainder: bool, example: Make) -> Pipeline:
         """Return the pipeline for these arguments, which is traced at its first use and then kept."""
@@ -136,10 +145,11 @@ def _in_memory(images: np.ndarray, labels: np.ndarray, config: TrainConfig, augm
         all_images, all_labels = tf.constant(images), tf.constant(labels)
 
     def examples(indices: tf.Tensor, seeds: tf.Tensor) -> Example:
-        batch = tf.gather(all_images, indices % len(images))
-        return (shift_and_flip(batch, seeds, config) if augment else batch), tf.gather(all_labels, indices)
+        with tf.device("CPU:0"):
+            batch = tf.gather(all_images, indices % len(images))
+            return (shift_and_flip(batch, seeds, config) if augment else batch), tf.gather(all_labels, indices)
 
-    return Split(len(labels), examples, config.threads, in_memory=True)
+    return Split(len(labels), examples, config.threads, in_memory=True, is_table=images.dtype != np.uint8)
 
 
 def _imagenet(config: TrainConfig, directory: Path) -> tuple[Split, Split]:
