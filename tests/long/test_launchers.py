@@ -1,6 +1,8 @@
 """Every launcher of scripts that needs no other image or package, on a local cluster."""
 
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +11,7 @@ from tests.e2e.command import Cli, docker, wait_for
 from tests.e2e.launchers import SCRIPTS, Nodes
 
 CLUSTER = "e2e-launchers"
+DISTRIBUTE = Path(__file__).parents[2] / "docs" / "examples" / "distribute"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -39,6 +42,18 @@ def test_launcher_is_chosen_by_the_imports_of_the_script(cli: Cli) -> None:
     result = Nodes(cli, CLUSTER, "auto").run(SCRIPTS / "multi_worker.py")
     assert "launcher: tensorflow (the script imports tensorflow.distribute" in result.stderr
     assert "2 replicas: [1.0, 2.0, 3.0, 4.0]" in result.stdout
+
+
+@pytest.mark.parametrize("example", ["keras_horovod.py", "tensorflow_distribute.py"])
+def test_example_of_a_distributed_script_trains_and_its_network_arrives(cli: Cli, example: str) -> None:
+    result = Nodes(cli, CLUSTER, "auto").run(DISTRIBUTE / example)
+    accuracies = [float(accuracy) for accuracy in re.findall(r" accuracy: ([\d.]+)", result.stdout)]
+    assert len(accuracies) == 3, "only one of the two ranks prints its epochs"
+    assert accuracies[-1] > 0.95
+    cli("results", cluster=CLUSTER)
+    [saved] = (cli.state / "orchestrator" / CLUSTER).rglob("output/network.*")
+    assert saved.stat().st_size > 1000
+    saved.unlink()
 
 
 def test_parameter_servers_are_requested_and_train(cli: Cli) -> None:

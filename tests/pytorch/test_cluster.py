@@ -1,5 +1,6 @@
 """A cluster whose nodes have PyTorch: deploy, run, switch the framework and back, tear down."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from tests.e2e.command import Cli
 from tests.pytorch.conftest import CLUSTER, HEAD
 
 SCRIPT = Path(__file__).parent / "scripts" / "synthetic_benchmark.py"
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "distribute" / "pytorch_ddp.py"
 TRAINER = (("train", "lenet", "--dataset", "mnist"), ("data", "prepare", "imagenet"), ("data", "stage"))
 
 
@@ -23,6 +25,17 @@ def deployed(cli: Cli) -> None:
 def test_horovod_script_trains_on_all_nodes(cli: Cli, controller: str) -> None:
     result = cli("run", "--controller", controller, "--", "python", SCRIPT.name, cluster=CLUSTER)
     assert "on 2 ranks, weights of all ranks are equal" in result.stdout
+
+
+def test_example_of_a_distributed_script_trains_and_its_network_arrives(cli: Cli) -> None:
+    """The example is on the page docs/guide/distribute-a-script.md."""
+    result = cli("run", str(EXAMPLE), cluster=CLUSTER)
+    losses = [float(loss) for loss in re.findall(r"epoch \d: loss ([\d.]+)", result.stdout)]
+    assert len(losses) == 3, "only one of the two ranks prints its epochs"
+    assert losses[-1] < 0.3
+    cli("results", cluster=CLUSTER)
+    [saved] = (cli.state / "orchestrator" / CLUSTER).rglob("output/network.pt")
+    assert saved.stat().st_size > 1000
 
 
 def test_check_proves_the_cluster(cli: Cli) -> None:
