@@ -12,6 +12,7 @@ from tests.contract.conftest import PYTHON, ProgramResult
 
 TESTS = Path(__file__).parent
 INSIDE = "/opt/orchestrator/src/orchestrator"
+GUIDE = TESTS.parent / "docs" / "guide"  # has a program that is tested as printed
 RECIPES = packaged_files.PACKAGE / "recipes"  # of the control side, compared with the networks
 NETWORKS, SCRIPTS = (
     packaged_files.PACKAGE / "prediction" / "networks.json",
@@ -41,6 +42,7 @@ def passes(in_image: Callable[..., ProgramResult], tmp_path: Path) -> Passes:
             mounts={
                 TESTS: "/suite/tests",
                 SCRIPTS: "/suite/scripts",
+                GUIDE: "/suite/docs/guide",
                 tmp_path: "/site",
                 RECIPES: f"{INSIDE}/recipes",
                 NETWORKS: f"{INSIDE}/networks.json",

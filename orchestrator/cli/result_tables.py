@@ -14,7 +14,16 @@ from orchestrator.runs import collected_files, predict_runs
 from orchestrator.runs.control import RunState
 from orchestrator.runs.requirements import Requirements
 from orchestrator.runs.script import Source
-from orchestrator.schema import CheckRank, CheckResult, Prepared, Results, Staged, accuracy, time_to_accuracy
+from orchestrator.schema import (
+    SAVED_MODEL,
+    CheckRank,
+    CheckResult,
+    Prepared,
+    Results,
+    Staged,
+    accuracy,
+    time_to_accuracy,
+)
 from orchestrator.state import StateDir
 
 
@@ -42,12 +51,15 @@ def run(run_state: RunState, directory: Path, json: bool, top1: float | None = N
     if results := trained(directory):
         top1 = results.config.until_top1 if top1 is None else top1
         compared = predict_runs.of_directory("", directory)
+        saved = network if (network := directory / SAVED_MODEL).is_dir() else None
         derived = {"explanation": explain(results), "time_to_accuracy": top1 and time_to_accuracy(results, top1)}
         if json:
-            return output.as_json(results.model_dump() | derived | {"prediction": compared})
+            return output.as_json(results.model_dump() | derived | {"prediction": compared, "saved_model": saved})
         _training(results, top1)
         if compared:
             output.line(str(compared))
+        if saved:
+            output.line(f"trained network: {saved}")
         if results.ended in ("max-time", "terminated"):
             progress.note(collected_files.how_to_resume(StateDir(directory.parents[1]), run_state.run))
         return None

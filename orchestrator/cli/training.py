@@ -28,7 +28,8 @@ Resume = Annotated[
     ),
 ]
 AS_BEFORE = ("controller", "cycle_time", "fusion_threshold", "autotune")  # kept when a run is resumed, unless given
-LIMITS = ("epochs", "steps", "until", "max_time", "on_bad_sample", "on_nan")  # may be changed when a run is resumed
+# May be changed when a run is resumed.
+LIMITS = ("epochs", "steps", "until", "max_time", "save_model", "on_bad_sample", "on_nan")
 ALLOWED_WITH_RESUME = (*LIMITS, "data")  # where the data is on this machine, in case the cluster no longer has it
 
 
@@ -80,6 +81,7 @@ def train(
     adasum: Annotated[bool | None, key("train.adasum", "--adasum/--no-adasum")] = None,
     checkpoint_every: Annotated[str | None, key("train.checkpoint_every")] = None,
     keep_checkpoints: Annotated[int | None, key("train.keep_checkpoints")] = None,
+    save_model: Annotated[bool | None, key("train.save_model", "--save-model/--no-save-model")] = None,
     on_bad_sample: Annotated[str | None, key("train.on_bad_sample")] = None,
     on_nan: Annotated[str | None, key("train.on_nan")] = None,
     resume: Resume = None,

@@ -33,7 +33,7 @@ class Launch(Section):
         ge=0,
         le=MAX_CYCLE,
         description="milliseconds between two rounds of Horovod's background thread; default: the recipe's; else 25"
-        " (our trainer, which does not wait for them) or 5; with autotune Horovod's choice",
+        " (our trainer without Adasum, which does not wait for them) or 5; with autotune Horovod's choice",
     )
     fusion_threshold: int | None = Field(
         None,

@@ -86,6 +86,11 @@ class Train(Section):
     keep_checkpoints: int = Field(
         3, ge=1, le=1000, description="number of the newest checkpoints to keep, in addition to the best"
     )
+    save_model: bool = Field(
+        False,
+        description="write the trained network as a TensorFlow SavedModel to output/model at the end of the run (only"
+        " engine ours)",
+    )
     on_bad_sample: StopOrSkip = Field(
         "stop", description="if a sample cannot be read: stop, or skip it, which the results list"
     )

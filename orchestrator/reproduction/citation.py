@@ -86,7 +86,7 @@ def repeating(old: Exported) -> list[str]:
     resolved = old.results.config if old.results else config
     values = [(f"--{key.replace('_', '-')}", getattr(resolved, key)) for key in OF_TRAIN]
     options = [word for name, value in values if value is not None for word in (name, str(value))]
-    switches = [f"--{name}" for name in ("xla", "adasum") if getattr(resolved, name)]
+    switches = [f"--{key.replace('_', '-')}" for key in ("xla", "adasum", "save_model") if getattr(resolved, key)]
     data = ["--data", "DIR"] if config.data else []
     return ["orchestrator", "train", config.model, "--dataset", config.dataset, *data, *options, *switches, *launch]
 

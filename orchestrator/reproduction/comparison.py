@@ -18,7 +18,10 @@ DECISIVE = (
     *("package ", "setting ", "ranks of epoch ", "learning rate of epoch "),
 )
 LONG = 8  # items
-OF_ONE_RUN = {"run", "data", "resume", "restarts", "threads", "max_time", "keep_checkpoints", "checkpoint_every"}
+OF_ONE_RUN = {
+    *("run", "data", "resume", "restarts", "threads", "max_time"),
+    *("keep_checkpoints", "checkpoint_every", "save_model"),
+}
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,7 @@ def _limits(train: Train) -> Mapping[str, Limit]:
         "adasum": (lambda adasum: not adasum, "the mean alone"),
         "max_time": (lambda seconds: seconds is None, "--epochs and --steps alone"),
         "checkpoint_every": (lambda seconds: seconds is None, "no checkpoints"),
+        "save_model": (lambda save: not save, "no --save-model: it writes its weights to weights.npz"),
         "on_bad_sample": (lambda what: what == "stop", "--on-bad-sample stop alone"),
         "on_nan": (lambda what: what == "stop", "--on-nan stop alone"),
     }

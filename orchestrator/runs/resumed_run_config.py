@@ -22,7 +22,7 @@ WITHOUT_CHECKPOINTS = {
     "stage": "data stage",
     QUEUE: "study --detach",
 }
-MORE = "pass more --epochs or --steps than it has made"
+MORE = "pass more --epochs or --steps than it has made, or a higher --until; --save-model alone writes its network"
 
 
 def require_training(old: Run, cluster: str) -> None:
@@ -121,14 +121,15 @@ def resumed_config(
     """Derive the configuration of a run that continues ``old``; the caller sets its ``run``.
 
     Everything stays as it was except ``limits``. New epochs discard an earlier number of steps; new steps raise the
-    number of epochs if they need more. Both discard an accuracy that ``old`` has reached.
+    number of epochs if they need more. Both discard an accuracy that ``old`` has reached. With ``save_model`` alone, a
+    run that has nothing left to train only writes its network.
 
     Args:
         settings: Settings of ``old``.
         index: Checkpoints of ``old``.
         old: Training run to continue.
         np: Number of ranks to continue with.
-        limits: New ``epochs``, ``steps``, ``until`` or ``max_time`` (seconds); may be empty.
+        limits: New ``epochs``, ``steps``, ``until``, ``max_time`` (seconds) or ``save_model``; may be empty.
         cluster: Name of the cluster.
 
     Returns:
@@ -148,9 +149,10 @@ def resumed_config(
     if {"epochs", "steps"} & limits.keys() and _reached(settings.until, index):
         changed["until"] = None
     again = settings.model_copy(update={**changed, **limits})
-    if _reached(again.until, index):
-        raise ConfigError([f"train.until: {again.until}: run {old.id} has reached it"], f"{MORE}, --until for more")
-    _require_more(again, point, old, np)
+    if problem := _nothing_left(again, index, point, old, np):
+        if limits != {"save_model": True}:
+            raise ConfigError([problem], MORE)
+        again = again.model_copy(update={"epochs": point.epoch, "until": None})
     source = f"{old.directory}/checkpoints/{point.name}"
     return again.model_copy(update={"resume": source, "restarts": settings.restarts + 1})
 
@@ -176,17 +178,18 @@ def _require_known_epochs(
         raise ConfigError([f"train.steps: {steps}: {problem}"], "add --epochs, with as many epochs as the steps need")
 
 
-def _require_more(settings: TrainConfig, point: CheckpointEntry, old: Run, np: int) -> None:
-    """Raise ConfigError if nothing is left to train."""
-    steps = _steps(point, np)
+def _nothing_left(settings: TrainConfig, index: Checkpoints, point: CheckpointEntry, old: Run, np: int) -> str:
+    """Return the limit that ``old`` has reached; empty if something is left to train or to evaluate."""
+    if _reached(settings.until, index):
+        return f"train.until: {settings.until}: run {old.id} has reached it"
     if point.whole and point.top1 is None:  # its evaluation is left to do
-        return
+        return ""
+    steps = _steps(point, np)
     if settings.steps is not None and steps >= settings.steps:
         of = f" of {np} ranks" if np != point.world else ""
-        raise ConfigError([f"train.steps: {settings.steps}: run {old.id} has made {steps}{of}"], MORE)
+        return f"train.steps: {settings.steps}: run {old.id} has made {steps}{of}"
     made = point.epoch if point.whole else point.epoch - 1
-    if made >= settings.epochs:
-        raise ConfigError([f"train.epochs: {settings.epochs}: run {old.id} has made {made}"], MORE)
+    return f"train.epochs: {settings.epochs}: run {old.id} has made {made}" if made >= settings.epochs else ""
 
 
 def _steps(point: CheckpointEntry, np: int) -> int:

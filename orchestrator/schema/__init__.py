@@ -63,6 +63,7 @@ from orchestrator.schema.runs import (
     Turn,
 )
 from orchestrator.schema.training import (
+    SAVED_MODEL,
     SMALL_IMAGE,
     Compression,
     Engine,
@@ -80,6 +81,7 @@ __all__ = [
     "LOCAL_DATA",
     "LOG_TAG",
     "MANIFEST",
+    "SAVED_MODEL",
     "SMALL_IMAGE",
     "Address",
     "CheckMessage",

@@ -42,6 +42,7 @@ def top1_of(reached: str) -> float:
     return float(reached.partition("=")[2])
 
 
+SAVED_MODEL = "output/model"  # the trained network, in the directory of its run
 SMALL_IMAGE = 64  # pixels; some networks downsample smaller images less, and then need another amount of memory
 
 
@@ -58,6 +59,7 @@ class TrainConfig(File):
     also for ``until``. None evaluates all.
     ``max_time`` and ``checkpoint_every`` are in seconds. ``resume`` is the checkpoint that the run resumes from, a
     directory of another run: ``RUN/checkpoints/NAME``.
+    With ``save_model``, a run that is not terminated ends by writing the network to SAVED_MODEL.
     ``precision`` "auto" selects the precision that is faster on every rank's device; results.json records the choice.
     ``convolutions`` names the implementations of each convolution's result and of the gradients of its inputs and
     weights, by its geometry (``trainer/models/convolution``); None measures them.
@@ -134,6 +136,7 @@ class TrainConfig(File):
     threads: int
     restarts: int = 0
     keep_checkpoints: int = 3
+    save_model: bool = False
     checkpoint_every: float | None = None
     resume: str | None = None
     on_bad_sample: StopOrSkip = "stop"

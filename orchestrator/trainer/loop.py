@@ -7,6 +7,7 @@ while it evaluates. A run with ``--until`` ends with the epoch that reaches it: 
 """
 
 import resource
+import sys
 import time
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Epoch, StepTimes, Trained, Unfinished
-from orchestrator.trainer import averages_over_ranks, evaluation, results, stop_conditions
+from orchestrator.trainer import averages_over_ranks, evaluation, results, saved_model, stop_conditions
 from orchestrator.trainer.checkpoints.checkpoint import Arrays, CheckpointManager
 from orchestrator.trainer.comm import allreduce
 from orchestrator.trainer.compiled_steps import TestStep, TrainStep
@@ -57,8 +58,22 @@ class Training:
         trainer.profile.write(self.directory, trainer.config)
         if ended in ("max-time", "terminated"):
             results.say(f"{ended} after step {trainer.step}")
+        problem = self._save_model() if trainer.config.save_model and ended != "terminated" else ""
         hvd.allgather_object(None)
+        if problem:
+            sys.exit(problem)
         return ended
+
+    def _save_model(self) -> str:
+        """Let rank 0 write the trained network; return there why it could not, and elsewhere nothing."""
+        # They still differ by rank if the run resumed a checkpoint within an epoch and had no step left to make.
+        averages_over_ranks.average_statistics(self.trainer.model)
+        if hvd.rank() == 0:
+            try:
+                saved_model.write(self.directory, self.trainer.config, self.trainer.model)
+            except saved_model.NotWritten as error:
+                return str(error)
+        return ""
 
     def _run_epoch(self) -> None:
         trainer = self.trainer

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator import state
 from orchestrator.runs import store
-from orchestrator.schema import Checkpoints, Results, RunStatus
+from orchestrator.schema import SAVED_MODEL, Checkpoints, Results, RunStatus
 from orchestrator.state import StateDir
 from tests import builders
 from tests.unit.conftest import Cli
@@ -153,6 +153,14 @@ def test_run_without_training_results_shows_end_and_files(cli: Cli, state_dir: S
     assert lines[0] == "run resnet20-mnist-1 finished: python train.py on 2 ranks"
     assert lines[1] == f"log and files: {state_dir.runs / 'resnet20-mnist-1'}"
     assert as_json(cli, "results")["status"]["exit_code"] == 0
+
+
+def test_results_end_with_the_directory_of_the_trained_network(cli: Cli, state_dir: StateDir) -> None:
+    network = state_dir.runs / "resnet20-mnist-1" / SAVED_MODEL
+    assert "trained network" not in cli("results").stdout
+    network.mkdir(parents=True)
+    assert cli("results").stdout.splitlines()[-1] == f"trained network: {network}"
+    assert as_json(cli, "results")["saved_model"] == str(network)
 
 
 def test_run_without_fetched_files_says_so(cli: Cli, state_dir: StateDir) -> None:

@@ -120,6 +120,12 @@ def test_adam_has_its_published_constants_unless_the_recipe_sets_them(own: Calla
     assert (recipes.recipe(inception)["momentum"], recipes.recipe(inception)["rho"]) == (0.9, 0.99)
 
 
+def test_network_is_saved_only_if_asked_for() -> None:
+    train = Train(model="resnet20", dataset="cifar10")
+    assert not resolve(train).save_model
+    assert resolve(train.model_copy(update={"save_model": True})).save_model
+
+
 def test_flags_override_an_own_recipe(own: Callable[[str], Train]) -> None:
     train = own("common: {epochs: 3, batch_size: 16, learning_rate: 0.1}")
     assert resolve(train.model_copy(update={"epochs": 5})).epochs == 5

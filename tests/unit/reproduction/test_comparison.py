@@ -31,6 +31,12 @@ def test_identical_run_is_equal() -> None:
     assert [row[:2] for row in comparison.epochs] == [(1, True), (2, True)]
 
 
+def test_run_that_writes_its_network_is_compared_without_that() -> None:
+    config = cases.TRAINED.config.model_copy(update={"save_model": True})
+    comparison = compared(results=cases.TRAINED.model_copy(update={"config": config}))
+    assert (comparison.verdict, comparison.differences) == ("equal", [])
+
+
 def test_equal_weights_are_equal_despite_other_differences() -> None:
     comparison = compared(run=builders.run(threads=4, hardware={}))
     assert (comparison.verdict, comparison.expected_equal) == ("equal", False)

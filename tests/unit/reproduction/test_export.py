@@ -137,6 +137,15 @@ def test_repeat_command_of_training_has_names_of_variables() -> None:
     assert words[-4:] == ["--env", "A", "--env", "B"]
 
 
+def test_repeat_command_of_training_saves_the_network_if_the_run_did() -> None:
+    old = cases.loaded()
+    assert "--save-model" not in citation.repeating(old)
+    assert old.results is not None
+    config = old.results.config.model_copy(update={"save_model": True})
+    saved = replace(old, results=old.results.model_copy(update={"config": config}))
+    assert "--save-model" in citation.repeating(saved)
+
+
 def test_code_is_exported_as_of_the_start_of_the_run(cli: Cli, tmp_path: Path) -> None:
     script = tmp_path / "code" / "train.sh"
     script.parent.mkdir()

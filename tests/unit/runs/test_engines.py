@@ -26,6 +26,7 @@ REFUSED: list[dict[str, Any]] = [
     {"adasum": True},
     {"max_time": 60.0},
     {"checkpoint_every": 60.0},
+    {"save_model": True},
     {"on_bad_sample": "skip"},
     {"on_nan": "skip"},
     {"dataset": "imagenet", "model": "resnet50"},
@@ -52,6 +53,11 @@ def test_unsupported_setting_of_an_engine_is_named(setting: dict[str, Any]) -> N
         engines.require(Train(engine="torch-ddp", **values))
     assert "--engine ours" in caught.value.hint
     engines.require(Train(**values))
+
+
+def test_other_engine_names_its_file_of_weights() -> None:
+    with pytest.raises(ConfigError, match=r"save_model: true: engine single takes no --save-model: .* weights\.npz"):
+        engines.require(Train(engine="single", **FOLLOWED, save_model=True))
 
 
 def test_every_problem_is_named_at_once() -> None:

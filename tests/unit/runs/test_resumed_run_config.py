@@ -110,6 +110,27 @@ def test_completed_run_is_refused(entry: CheckpointEntry, settings: dict[str, An
     assert "--epochs or --steps" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("entry", "settings"), [(LAST, {"epochs": 2}), (WITHIN, {"steps": 6}), (LAST, {"epochs": 9, "until": "top1=0.6"})]
+)
+def test_completed_run_writes_its_network_without_more_training(
+    entry: CheckpointEntry, settings: dict[str, Any]
+) -> None:
+    config = resumed_config(FIRST, entry, **settings, limits={"save_model": True})
+    assert (config.save_model, config.epochs, config.until) == (True, 2, None)
+    assert config.steps == settings.get("steps")
+    with pytest.raises(ConfigError) as caught:
+        resumed_config(FIRST, entry, **settings, limits={"save_model": False})
+    assert "--save-model alone writes its network" in caught.value.hint
+
+
+def test_resumed_run_keeps_or_changes_whether_it_writes_its_network() -> None:
+    assert resumed_config(WITHIN, epochs=9, save_model=True).save_model
+    assert not resumed_config(WITHIN, epochs=9, save_model=True, limits={"save_model": False}).save_model
+    config = resumed_config(WITHIN, epochs=9, limits={"save_model": True})
+    assert (config.save_model, config.epochs) == (True, 9)
+
+
 def test_reached_accuracy_is_refused_unless_epochs_are_given() -> None:
     """More epochs remove the limit; an accuracy that was not reached stays."""
     with pytest.raises(ConfigError, match=r"train.until: top1=0.5: run resnet20-mnist-1 has reached it"):
