@@ -60,7 +60,8 @@ def make_profile(config: Config, overrides: Overrides) -> None:
         ConfigError: :func:`node` would not use the profile.
         OrchestratorError: As for starting a run.
     """
-    train = _available(config.train).model_copy(update={"steps": PROFILE_STEPS, "max_time": PROFILE_SECONDS})
+    only = {"steps": PROFILE_STEPS, "max_time": PROFILE_SECONDS, "save_model": False}
+    train = _available(config.train).model_copy(update=only)
     launch = config.launch.model_copy(update={"np": 1})
     short = config.model_copy(update={"train": train, "launch": launch})
     state_dir, cluster, digest = deployed_for_trainer(short)

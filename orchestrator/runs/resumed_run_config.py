@@ -149,10 +149,9 @@ def resumed_config(
     if {"epochs", "steps"} & limits.keys() and _reached(settings.until, index):
         changed["until"] = None
     again = settings.model_copy(update={**changed, **limits})
-    if problem := _nothing_left(again, index, point, old, np):
-        if limits != {"save_model": True}:
-            raise ConfigError([problem], MORE)
-        again = again.model_copy(update={"epochs": point.epoch, "until": None})
+    problem = _nothing_left(again, index, point, old, np)
+    if problem and limits != {"save_model": True}:
+        raise ConfigError([problem], MORE)
     source = f"{old.directory}/checkpoints/{point.name}"
     return again.model_copy(update={"resume": source, "restarts": settings.restarts + 1})
 

@@ -30,7 +30,7 @@ AXES = ("engine", "model", "dataset", "batch", "nodes", "ranks")
 ELSEWHERE = {
     "model": "models", "dataset": "datasets", "data": "data", "batch_size": "batch", "engine": "engines", "np": "ranks",
     "epochs": "until.epochs", "steps": "until.steps", "max_time": "until.time", "until": "until",
-    **dict.fromkeys(("launcher", "parameter_servers", "fp16_allreduce"), ""),
+    **dict.fromkeys(("launcher", "parameter_servers", "fp16_allreduce", "save_model"), ""),
 }  # fmt: skip
 OPTIONS = [key for section in (Train, Launch) for key in section.model_fields if key not in ELSEWHERE]
 TRAIN_OPTIONS = [key for key in OPTIONS if key in Train.model_fields]

@@ -47,7 +47,7 @@ class Training:
         trainer = self.trainer
         if self.point and self.point.trained and self.point.epoch > len(self.point.epochs):
             self._finish_epoch(self.point.trained)
-        trainer.ended = trainer.ended or stop_conditions.steps(trainer)
+        trainer.ended = trainer.ended or stop_conditions.of_resumed_run(trainer, self.results.results.epochs)
         while trainer.epoch < trainer.config.epochs and not trainer.ended:
             trainer.epoch += 1
             self._run_epoch()

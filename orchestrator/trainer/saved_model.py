@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from orchestrator.schema import SAVED_MODEL, TrainConfig
 from orchestrator.schema.atomic_write import flush
+from orchestrator.trainer.data import in_memory
 from orchestrator.trainer.models import networks_by_name
 
 UNFINISHED = ".unfinished-model"  # outside of output/, which is copied to the user's machine during the run
@@ -24,7 +25,8 @@ class NotWritten(Exception):
 def write(run_directory: Path, config: TrainConfig, model: keras.Model) -> None:
     """Write ``model`` as a SavedModel; a process that is killed leaves none.
 
-    Its signatures ``serve`` and ``serving_default`` map inputs as in training, of any batch size, to float32 logits.
+    Its signatures ``serve`` and ``serving_default`` map images, or a table's columns as they are in its file, of any
+    batch size, to float32 logits.
 
     Args:
         run_directory: The run's.
@@ -38,7 +40,7 @@ def write(run_directory: Path, config: TrainConfig, model: keras.Model) -> None:
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
         finished.parent.mkdir(exist_ok=True)
-        _export(_in_float32(config, model), unfinished)
+        _export(_standardising(config, _in_float32(config, model)), unfinished)
         unfinished.rename(finished)
         flush(finished.parent)
     except (OSError, tf.errors.OpError) as error:
@@ -57,6 +59,16 @@ def _in_float32(config: TrainConfig, model: keras.Model) -> keras.Model:
         keras.mixed_precision.set_dtype_policy(policy)
     built.set_weights(model.get_weights())
     return built
+
+
+def _standardising(config: TrainConfig, model: keras.Model) -> keras.Model:
+    """Let the network take the columns of a table as they are in its file; for images return ``model``."""
+    if config.dataset != "sdss":
+        return model
+    (trained,) = model.inputs
+    mean, scale = in_memory.standardisation(Path(config.data or ""))
+    inputs = keras.Input(trained.shape[1:], dtype=trained.dtype)
+    return keras.Model(inputs, model(keras.layers.Normalization(axis=-1, mean=mean, variance=scale**2)(inputs)))
 
 
 def _export(model: keras.Model, directory: Path) -> None:

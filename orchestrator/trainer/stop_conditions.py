@@ -10,7 +10,7 @@ import os
 import signal
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from typing import NamedTuple
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
+from orchestrator.schema import Epoch
 from orchestrator.trainer.comm import allreduce
 from orchestrator.trainer.rank_setup import Trainer
 from orchestrator.trainer.supervision.leftover_processes import STOP
@@ -152,6 +153,13 @@ def stop_reason(trainer: Trainer, votes: StopVotes) -> "str | None":
 def steps(trainer: Trainer) -> "str | None":
     """Return "steps" if all requested steps are done, else None; with fewer ranks than before, more may be done."""
     return "steps" if trainer.config.steps is not None and trainer.step >= trainer.config.steps else None
+
+
+def of_resumed_run(trainer: Trainer, epochs: Sequence[Epoch]) -> "str | None":
+    """Return why a run that continues after ``epochs`` has nothing to train: it may only write its network."""
+    goal = trainer.config.until_top1
+    reached = goal is not None and any(epoch.test.top1 >= goal for epoch in epochs)
+    return "until" if reached else steps(trainer)
 
 
 def after_epoch(trainer: Trainer, top1: float) -> "str | None":

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -14,6 +15,7 @@ import tensorflow as tf
 
 from orchestrator.schema import SAVED_MODEL
 from orchestrator.trainer import saved_model
+from orchestrator.trainer.data import in_memory, sdss
 from orchestrator.trainer.models import networks_by_name
 from tests import samples
 from tests.trainer import launcher
@@ -141,6 +143,32 @@ def test_resumed_run_without_a_step_left_writes_the_network(tmp_path: Path) -> N
     images, _ = samples_of(tmp_path / "first")
     found = logits(tmp_path / "again" / SAVED_MODEL, images)
     np.testing.assert_allclose(found, checkpointed(point)(images, training=False), rtol=1e-4, atol=1e-4)
+
+
+def test_resumed_run_that_has_its_accuracy_writes_the_network_and_trains_no_more(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"model": "lenet", "epochs": 30, "until": "top1=0.1"}
+    assert launcher.train(tmp_path / "first", 2, **settings).returncode == 0
+    first = launcher.results(tmp_path / "first")
+    point = tmp_path / "first" / "checkpoints" / f"epoch-{len(first.epochs):04}"
+    again = launcher.train(tmp_path / "again", 2, **settings, save_model=True, resume=str(point))
+    assert again.returncode == 0, again.stdout
+    resumed = launcher.results(tmp_path / "again")
+    assert (first.ended, resumed.ended, resumed.config.epochs) == ("until", "until", 30)
+    assert resumed.epochs == first.epochs
+    assert (tmp_path / "again" / SAVED_MODEL / "saved_model.pb").is_file()
+
+
+def test_network_for_a_table_takes_columns_as_they_are_in_the_file(tmp_path: Path) -> None:
+    rows = [samples.sky(number) for number in range(40)]
+    shape: dict[str, Any] = {"dataset": "sdss", "image_size": 1, "channels": 6, "classes": 3}
+    data = samples.table(tmp_path / "data" / "sky.csv", rows)
+    config = samples.train_config(model="dense", **shape, data=str(data))
+    model = networks_by_name.build("dense", 1, 6, 3, seed=1)
+    saved_model.write(tmp_path, config, model)
+    (standardised, _), _ = in_memory.read(config)
+    columns = [[float(row[name]) for name in sdss.FEATURES] for number, row in enumerate(rows) if number % 10 != 9]
+    found = logits(tmp_path / SAVED_MODEL, np.array(columns, np.float32)[:, None, None, :])
+    np.testing.assert_allclose(found, model(standardised, training=False), rtol=1e-4, atol=1e-4)
 
 
 def checkpointed(point: Path) -> keras.Model:

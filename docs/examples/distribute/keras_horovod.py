@@ -14,7 +14,8 @@ tf.config.set_visible_devices(gpus[hvd.local_rank() :][:1], "GPU")  # 2. use ano
 
 points = np.random.default_rng(0).normal(size=(20_000, 2))
 labels = (np.linalg.norm(points, axis=1) > 1.2).astype(int)  # outside or inside a circle
-share = slice(hvd.rank(), None, hvd.size())  # 3. give each rank another share of the data
+equal = len(points) // hvd.size() * hvd.size()  # all ranks must make equally many steps
+share = slice(hvd.rank(), equal, hvd.size())  # 3. give each rank another share of the data
 
 network = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(2)])
 optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))  # 4. average the gradients of all ranks

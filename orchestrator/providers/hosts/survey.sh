@@ -43,4 +43,4 @@ if [ -d /shared ]; then
   sed -n 's/^cluster /survey shared_cluster /p; s/^id /survey shared_id /p' /shared/.orchestrator-deployment 2> /dev/null
 fi
 if [ -x /opt/orchestrator/bin/python ]; then survey trainer yes; fi
-if timeout 10 snap list docker 2> /dev/null | grep -v disabled | grep -q '^docker '; then survey docker_snap yes; fi
+if timeout 10 snap services docker.dockerd 2> /dev/null | grep -qw active; then survey docker_snap yes; fi

@@ -19,7 +19,7 @@ class SampleChecker:
     """Check which samples of a split can be read, and remember those that cannot.
 
     Attributes:
-        load_one: MakeBatchess a data set of one sample, which raises if the sample cannot be read.
+        load_one: Makes batches of one sample, which raises if the sample cannot be read.
         name: Names the file of a sample.
         damaged: Numbers of the samples known to be unreadable.
     """

@@ -67,10 +67,20 @@ def _read_records(contents: list[bytes]) -> Arrays:
 def _sdss(config: TrainConfig) -> tuple[Arrays, Arrays]:
     """Standardise features to mean 0 and deviation 1 over the training rows, without using held-out rows."""
     train, test = sdss.read(Path(config.data or ""))
-    training_values = np.array([features for features, _ in train])
-    mean, deviation = training_values.mean(axis=0), training_values.std(axis=0)
-    scale = np.where(deviation > 0, deviation, 1.0)
+    mean, scale = _mean_and_scale(train)
     return _standardised(train, mean, scale), _standardised(test, mean, scale)
+
+
+def standardisation(directory: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and scale of each feature over the training rows in ``directory``, float64 (features)."""
+    train, _ = sdss.read(directory)
+    return _mean_and_scale(train)
+
+
+def _mean_and_scale(rows: list[sdss.Row]) -> tuple[np.ndarray, np.ndarray]:
+    values = np.array([features for features, _ in rows])
+    deviation = values.std(axis=0)
+    return values.mean(axis=0), np.where(deviation > 0, deviation, 1.0)
 
 
 def _standardised(rows: list[sdss.Row], mean: np.ndarray, scale: np.ndarray) -> Arrays:

@@ -282,19 +282,19 @@ def test_any_machine_can_be_surveyed(stand_in: StandIn, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("listed", "found"),
+    ("service", "found"),
     [
-        ("docker  28.4.0  3377  latest/stable  canonical  -", "yes"),
-        ("docker  28.4.0  3377  latest/stable  canonical  disabled", ""),
+        ("docker.dockerd  enabled   active    -", "yes"),
+        ("docker.dockerd  disabled  inactive  -", ""),
         ("", ""),
     ],
 )
 def test_survey_finds_docker_as_a_snap(
-    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, listed: str, found: str
+    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, service: str, found: str
 ) -> None:
     path = os.environ["PATH"]
     stand_in("ssh", 'for word; do :; done; exec /bin/sh -c "$word"')
-    stand_in("snap", f"[ $1 = list ] && printf 'Name  Version  Rev  Tracking  Publisher  Notes\\n{listed}\\n'")
+    stand_in("snap", f"[ $1 = services ] && printf 'Service  Startup  Current  Notes\\n{service}\\n'")
     monkeypatch.setenv("PATH", os.pathsep.join([os.environ["PATH"], path]))
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 50000 10.0.0.10 2222")
     assert survey_answers.survey_host(login.Login(address="10.0.0.10")).docker_snap == found
