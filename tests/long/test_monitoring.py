@@ -246,6 +246,16 @@ def test_new_node_is_scraped_within_30_seconds(cli: Cli, watch: Watch, trained: 
     wait_for("every exporter of three nodes", lambda: {it for it, up in watch.up().items() if up} >= expected, 30)
 
 
+def test_prometheus_never_sees_a_node_down_that_a_deploy_removes(cli: Cli, watch: Watch, trained: Any) -> None:
+    """Depends on the test before, which added the node."""
+    started = time.monotonic()
+    cli("deploy", "--nodes", "2", cluster=CLUSTER)
+    wait_for("its targets to be gone", lambda: {node for _, node in watch.up()} == {HEAD, WORKER}, 30)
+    seconds = round(time.monotonic() - started)
+    lowest = watch.query(f'min_over_time(up{{node="{SECOND}"}}[{seconds}s])')
+    assert {job["value"][1] for job in lowest} == {"1"}
+
+
 def test_tunnel_listens_on_localhost_until_interrupted(watch: Watch, trained: Any) -> None:
     port = urllib.parse.urlsplit(watch.addresses["prometheus"]).port
     assert port
