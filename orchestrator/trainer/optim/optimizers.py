@@ -78,25 +78,7 @@ class Plain(Decaying, keras.optimizers.SGD):
 
 
 class RMSprop(Decaying, keras.optimizers.RMSprop):
-    """Keras' rule with momentum as one operation per variable."""
-
-    def _backend_update_step(self, grads: Sequence[tf.Tensor], variables: Sequence[Any], learning_rate: Any) -> None:
-        if not self.momentum:  # the operation has no such form
-            super()._backend_update_step(grads, variables, learning_rate)
-            return
-        rate = tf.convert_to_tensor(learning_rate, tf.float32)
-        for gradient, variable in zip(grads, variables, strict=True):
-            index = self._get_variable_index(variable)
-            tf.raw_ops.ResourceApplyRMSProp(
-                var=variable.handle,
-                ms=self._velocities[index].handle,
-                mom=self._momentums[index].handle,
-                lr=rate,
-                rho=self.rho,
-                momentum=self.momentum,
-                epsilon=self.epsilon,
-                grad=gradient,
-            )
+    pass
 
 
 class Adam(Decaying, keras.optimizers.Adam):
