@@ -252,8 +252,10 @@ def test_prometheus_never_sees_a_node_down_that_a_deploy_removes(cli: Cli, watch
     cli("deploy", "--nodes", "2", cluster=CLUSTER)
     wait_for("its targets to be gone", lambda: {node for _, node in watch.up()} == {HEAD, WORKER}, 30)
     seconds = round(time.monotonic() - started)
+    assert watch.query(f'count_over_time(up{{node="{SECOND}"}}[1h])')
+    # A quick deploy removes the target before the next scrape: no sample is as good as samples of 1.
     lowest = watch.query(f'min_over_time(up{{node="{SECOND}"}}[{seconds}s])')
-    assert {job["value"][1] for job in lowest} == {"1"}
+    assert {job["value"][1] for job in lowest} <= {"1"}
 
 
 def test_tunnel_listens_on_localhost_until_interrupted(watch: Watch, trained: Any) -> None:
