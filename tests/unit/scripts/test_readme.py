@@ -30,6 +30,19 @@ def test_every_named_make_target_exists() -> None:
     assert {"".join(name) for name in named} <= TARGETS
 
 
+def test_every_path_that_contributing_names_exists() -> None:
+    contributing = (ROOT / "CONTRIBUTING.md").read_text()
+    rooms = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith(".")}
+    named = {path for path in re.findall(r"`([\w./*-]+)`", contributing) if path.partition("/")[0] in rooms}
+    assert len(named) > 30
+    assert [path for path in sorted(named) if not (path.endswith("/NAME") or list(ROOT.glob(path)))] == []
+
+
+def test_every_module_that_contributing_names_exists() -> None:
+    named = set(re.findall(r"`(\w+\.py)`", (ROOT / "CONTRIBUTING.md").read_text()))
+    assert named <= {path.name for path in packaged_files.PACKAGE.rglob("*.py")}
+
+
 def test_every_target_of_tests_and_benchmarks_is_listed() -> None:
     listed = set(re.findall(r"^\| `make ([a-z0-9-]+)", (ROOT / "docs" / "make-targets.md").read_text(), re.MULTILINE))
     assert TARGETS - listed <= {"help", "setup", "clean"}
