@@ -138,7 +138,7 @@ def ranks(sitting: Sitting) -> list[Row]:
         "2 processes apart",
     )
     measured = sitting.compare({own: lambda: launched(False), horovod: lambda: launched(True), independent: apart})
-    return [paired(measured, own, independent, "≥ 0.93"), paired(measured, horovod, independent, "")]
+    return [paired(measured, own, independent, "≥ 0.95"), paired(measured, horovod, independent, "")]
 
 
 def first_step(sitting: Sitting) -> list[Row]:

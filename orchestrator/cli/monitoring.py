@@ -156,7 +156,8 @@ def metrics(
     training = series_summary.by_run(samples).get(chosen.id)
     if training is None:
         raise StateError(
-            f"run {chosen.id} has no training series", f"{command('results', state_dir.name)} shows its results"
+            f"run {chosen.id} has no training series",
+            f"{command(f'results {chosen.id}', state_dir.name)} shows its results",
         )
     output.as_json(training) if json else monitoring_tables.run(training)
 

@@ -92,12 +92,12 @@ def predict(
         _completed(replace(each, nodes=each.nodes + without), rank_step, config, node_price)
         for each in forecast.forecast(rank_step, connected, counts, choice)
     ]
-    has_limit = limit is not None or budget is not None
-    if has_limit:
+    limits = prediction_options.limits(limit, budget, config.currency)
+    if limits:
         _require_end_and_price(predicted[-1], config, budget)
-    best = forecast.best(predicted, limit, budget) if has_limit else None
+    best = forecast.best(predicted, limit, budget) if limits else None
     text = "; ".join([node_source.text, *[prediction_options.HEAD_WITHOUT_RANKS] * without])
-    view = prediction_tables.View(config, choice, text, link_source, has_limit)
+    view = prediction_tables.View(config, choice, text, link_source, limits)
     prediction_tables.forecasts(view, predicted, best, json)
 
 

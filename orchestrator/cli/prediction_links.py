@@ -67,7 +67,7 @@ def _measured(
     config: Config, overrides: Overrides, history: History, query: LinkQuery
 ) -> tuple[Connection, str] | None:
     measured = prediction_inputs.connection(history, query)
-    if overrides.latency is not None and (measured or config.provider not in LIMITS):
+    if overrides.latency is not None and measured:
         problem = "--latency: only with --link or --machine-type: the measurement of `check` includes the latency"
         raise ConfigError([problem])
     return measured

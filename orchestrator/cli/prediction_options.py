@@ -126,6 +126,17 @@ def hours(deadline: str | None) -> float | None:
     return read / 3600
 
 
+def limits(deadline: float | None, budget: float | None, currency: str) -> str:
+    """Return what `--deadline` (in hours) and `--budget` demand of a number of nodes, "" if neither is given."""
+    demands = []
+    if deadline is not None:
+        time = f"{deadline:g} h" if deadline >= 1 else f"{deadline * 60:.3g} min"
+        demands.append(f"ends within {time}")
+    if budget is not None:
+        demands.append(f"costs at most {budget:.2f} {currency}")
+    return " and ".join(demands)
+
+
 def engine_named(name: str) -> Engine:
     """Read `--engine`. Raises ConfigError."""
     if name not in ENGINES:

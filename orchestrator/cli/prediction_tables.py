@@ -20,20 +20,20 @@ class View(NamedTuple):
         options: How gradients are exchanged.
         node: Source of one rank's step.
         link: Source of the link.
-        choice: Whether the best number of nodes is requested.
+        limits: What the best number of nodes must keep, as words; "" if it is not requested.
     """
 
     config: Config
     options: Options
     node: str
     link: str
-    choice: bool
+    limits: str
 
 
 def forecasts(view: View, predicted: Sequence[Forecast], best: Forecast | None, json: bool) -> None:
     """Print forecasts, and the best number of nodes if that was asked for."""
     if json:
-        chosen = {"best": best.nodes if best else None} if view.choice else {}
+        chosen = {"best": best.nodes if best else None} if view.limits else {}
         sources = {"node": view.node, "link": view.link, "options": view.options}
         return output.as_json({**sources, **chosen, "currency": view.config.currency, "forecasts": predicted})
     train, options = view.config.train, view.options
@@ -45,8 +45,8 @@ def forecasts(view: View, predicted: Sequence[Forecast], best: Forecast | None, 
         ("nodes", "ranks", "step (ms)", "images/s", "efficiency (%)", "exposed (ms)", "time", price),
         [_row(forecast) for forecast in predicted],
     )
-    if view.choice:
-        output.line(_best(best, view.config.currency))
+    if view.limits:
+        output.line(_best(best, view))
     return None
 
 
@@ -63,10 +63,10 @@ def _row(forecast: Forecast) -> tuple[object, ...]:
     )
 
 
-def _best(best: Forecast | None, currency: str) -> str:
+def _best(best: Forecast | None, view: View) -> str:
     if best is None:
-        return "none of these numbers of nodes keeps the deadline and budget at the upper end of its band"
-    price = f", {_price(best.price)} {currency}" if best.price else ""
+        return f"none of these numbers of nodes {view.limits} at the upper end of its band"
+    price = f", {_price(best.price)} {view.config.currency}" if best.price else ""
     hours = f": {_time(best.hours)}" if best.hours else ""
     return f"best: {best.nodes} node{'' if best.nodes == 1 else 's'}{hours}{price}"
 

@@ -15,6 +15,8 @@ from orchestrator.cli import chosen_cluster, process_setup
 from orchestrator.errors import ConfigError, OrchestratorError, PreflightError, space_hint
 from orchestrator.schema.bounded_files import shown
 
+VALUE = re.compile(r"^(--env=[^=]*|(?!--env=)[^=]*)=.*", re.DOTALL)  # of a variable, in the argument of --env
+
 
 def exit_code_of(action: Callable[[], object]) -> int:
     """Run ``action``, print why it failed if it does, and return its exit code."""
@@ -57,7 +59,9 @@ def print_error(message: str, hint: str = "") -> None:
 def _arguments() -> list[str]:
     """Return the arguments of this command without the values of variables, which may be passwords."""
     pairs = zip(["", *sys.argv], sys.argv, strict=False)
-    return [re.sub("=.*", "=…", word, flags=re.DOTALL) if before == "--env" else word for before, word in pairs]
+    return [
+        VALUE.sub(r"\1=…", word) if before == "--env" or word.startswith("--env=") else word for before, word in pairs
+    ]
 
 
 def _crash_report() -> str:

@@ -99,7 +99,7 @@ def rerun(
     with run_archive.unpacked(file) as directory:
         old = exported_run.load(directory, file)
         reruns.require_variables(old, environment.values)
-        flags = {**reruns.options(old), "train.data": data, **({"launch.np": np} if np else {})}
+        flags = {**reruns.options(old), "train.data": data, **({"launch.np": np} if np is not None else {})}
         config = chosen_cluster.load_config(config_file, name, flags)
         if old.config:
             settings = reruns.settings(old)

@@ -54,8 +54,9 @@ def run(run_state: RunState, directory: Path, json: bool, top1: float | None = N
         saved = network if (network := directory / SAVED_MODEL).is_dir() else None
         derived = {"explanation": explain(results), "time_to_accuracy": top1 and time_to_accuracy(results, top1)}
         if json:
-            return output.as_json(results.model_dump() | derived | {"prediction": compared, "saved_model": saved})
-        _training(results, top1)
+            here = {"state": run_state.state, "prediction": compared, "saved_model": saved}
+            return output.as_json(results.model_dump() | derived | here)
+        _training(results, run_state, top1)
         if compared:
             output.line(str(compared))
         if saved:
@@ -96,14 +97,14 @@ def trained(directory: Path) -> Results | None:
     return None
 
 
-def _training(results: Results, top1: float | None) -> None:
-    """Print a training run's configuration, world and epochs, when it reached ``top1``, and its bottleneck."""
+def _training(results: Results, run_state: RunState, top1: float | None) -> None:
+    """Print a training run's state, configuration and epochs, when it reached ``top1``, and its bottleneck."""
     config, nodes = results.config, len(set(results.world.hosts))
     images = results.effective_batch_size // results.world.size
     after = f", after {results.resumed_from}" if results.resumed_from else ""
-    output.line(
-        f"run {results.run}: {config.model} on {config.dataset}, {results.world.size} ranks on {nodes} nodes{after}"
-    )
+    ended = "" if run_state.state == "finished" else f" {run_state.state}"
+    ranks = f"{results.world.size} ranks on {nodes} nodes"
+    output.line(f"run {results.run}{ended}: {config.model} on {config.dataset}, {ranks}{after}")
     output.line(
         f"{images} images per rank and step, learning rate up to {results.peak_learning_rate:g}, "
         f"{config.precision}, seed {config.seed}, " + ", ".join(f"{k} {v}" for k, v in results.versions.items())

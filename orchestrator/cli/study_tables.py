@@ -46,7 +46,9 @@ def _time(planned: Plan) -> None:
     without = [f"{planned.unknown} cells that nothing is known of"] if planned.unknown else []
     without += ["deploys"] if planned.deploys else []
     unknown = f", without {' and '.join(without)}" if without else ""
-    output.line(f"time: about {timedelta(seconds=round(planned.seconds))}{unknown}")
+    counted = f" for {planned.launches} launches" if planned.most > planned.launches else ""
+    limited = ", if launches take their whole time limit" if planned.limited else ""
+    output.line(f"time: about {timedelta(seconds=round(planned.seconds))}{counted}{unknown}{limited}")
 
 
 def results(rows: Sequence[Row]) -> None:

@@ -20,6 +20,7 @@ ROW = 0.21  # inches per bar
 LABEL = 0.075  # inches per character of a bar's label, about
 LINE = 0.15  # inches per further line of a bar's label
 LONGEST = 30  # characters of a line of a bar's label
+NARROWEST = 0.02  # width of an axis of ratios: on a narrower one labels overlap, and noise looks large
 
 
 class Point(NamedTuple):
@@ -91,8 +92,9 @@ def logarithmic(figure: "Figure") -> None:
 
 
 def from_zero(figure: "Figure") -> None:
-    """Let the vertical axis begin at zero, so that heights can be compared."""
+    """Let the vertical axis begin at zero, so that heights can be compared; its numbers are as on a logarithmic one."""
     figure.axes[0].set_ylim(bottom=0.0)
+    figure.axes[0].yaxis.set_major_formatter("{x:,.6g}")
 
 
 def parts(bars: Sequence[Bar], x: str) -> "Figure":
@@ -118,7 +120,16 @@ def intervals(bars: Sequence[Bar], x: str) -> "Figure":
         panel.plot([low, high], [row, row], color=colour, linewidth=2.0)
         panel.plot([value], [row], color=colour, marker=MARKERS[marker(bar.number)], markersize=5)
     panel.set_xlabel(x)
+    _widen(panel)
     return figure
+
+
+def _widen(panel: "Axes") -> None:
+    """Give an axis of ratios a least width, and few enough numbers for the narrowest chart."""
+    low, high = panel.get_xlim()
+    missing = max(0.0, NARROWEST - (high - low))
+    panel.set_xlim(low - missing / 2, high + missing / 2)
+    panel.locator_params(axis="x", nbins=5)
 
 
 def _panel(height: float) -> "tuple[Figure, Axes]":

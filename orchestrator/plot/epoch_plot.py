@@ -138,12 +138,12 @@ def _line(panel: "Axes", epochs: Sequence[Epoch], values: Sequence[float], colou
 
 
 def _named(panel: "Axes", title: str, unit: str) -> None:
-    """Set title and unit, and put the legend next to the title, where it hides nothing."""
-    panel.set_title(title, loc="left", weight="bold", size=13)
+    """Set title and unit, and put the legend between title and panel, where it hides nothing."""
+    panel.set_title(title, loc="left", weight="bold", size=13, pad=26)
     panel.set_ylabel(unit, size=11)
     named = panel.get_legend_handles_labels()[1]
     if named:
-        panel.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(named), frameon=False, fontsize=10,
+        panel.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=len(named), frameon=False, fontsize=10,
                      borderaxespad=0.2, columnspacing=1.2, handlelength=1.0, handletextpad=0.5)  # fmt: skip
     plot.plain(panel)
 

@@ -13,14 +13,21 @@ PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
 <style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; color: #222 }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem;
+  color: #222; background: #fff; color-scheme: light }}
+h1, td {{ overflow-wrap: anywhere }}
+.picture {{ overflow-x: auto }}
 svg {{ width: 100%; height: auto }}
 th {{ text-align: left; font-weight: 600; padding-right: 2rem; vertical-align: top; white-space: nowrap }}
+@media screen and (max-width: 50rem) {{
+  svg {{ min-width: 50rem }}
+  th {{ padding-right: 1rem; white-space: normal }}
+}}
 </style>
 </head>
 <body>
 <h1>{title}</h1>
-{picture}
+<div class="picture" role="region" aria-label="Curves of the run" tabindex="0">{picture}</div>
 <table>
 {rows}
 </table>
@@ -68,7 +75,8 @@ def facts(results: Results) -> dict[str, str]:
 def _epochs(results: Results, images: int) -> str:
     """Return the number of epochs, whose training takes ``images`` images each unless the run ended within one."""
     part = results.ended not in (None, "epochs") and results.epochs[-1].train.images < images
-    return f"{len(results.epochs) - part} epochs{' and a part of the next' * part}"
+    whole = len(results.epochs) - part
+    return f"{whole} epoch{'s' * (whole != 1)}{' and a part of the next' * part}"
 
 
 def headline(results: Results) -> str:

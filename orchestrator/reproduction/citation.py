@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 
 from orchestrator.config import yaml_documents
+from orchestrator.recipes.select_recipe import ANY_SHAPE
 from orchestrator.reproduction.exported_run import Exported
 
 OF_TRAIN = (
@@ -86,9 +87,11 @@ def repeating(old: Exported) -> list[str]:
     resolved = old.results.config if old.results else config
     values = [(f"--{key.replace('_', '-')}", getattr(resolved, key)) for key in OF_TRAIN]
     options = [word for name, value in values if value is not None for word in (name, str(value))]
+    size = ["--image-size", str(config.image_size)] if config.dataset in ANY_SHAPE else []
     switches = [f"--{key.replace('_', '-')}" for key in ("xla", "adasum", "save_model") if getattr(resolved, key)]
     data = ["--data", "DIR"] if config.data else []
-    return ["orchestrator", "train", config.model, "--dataset", config.dataset, *data, *options, *switches, *launch]
+    train = ["orchestrator", "train", config.model, "--dataset", config.dataset]
+    return [*train, *data, *size, *options, *switches, *launch]
 
 
 def _started(old: Exported) -> datetime:

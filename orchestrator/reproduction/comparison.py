@@ -14,7 +14,8 @@ from orchestrator.schema import Epoch
 Verdict = Literal["equal", "within tolerance", "different"]
 # Fields that decide on the bits of the weights, and the beginnings of others: packages, settings, epochs.
 DECISIVE = (
-    *("ranks", "threads", "controller", "autotune", "CPU", "CPU flags", "GPU", "image", "data", "variables"),
+    *("ranks", "threads", "controller", "autotune", "fusion threshold"),
+    *("CPU", "CPU flags", "GPU", "image", "data", "variables"),
     *("package ", "setting ", "ranks of epoch ", "learning rate of epoch "),
 )
 LONG = 8  # items
@@ -96,7 +97,8 @@ def _difference(name: str, was: Any, now: Any) -> Difference:
 def _fields(old: Exported, new: Exported) -> Iterator[tuple[str, Any, Any]]:
     """Yield the name and both values of each field."""
     for name, key in {"ranks": "np", "threads": "threads", "launcher": "launcher", "controller": "controller",
-                      "autotune": "autotune", "cycle time": "cycle_time", "command": "command"}.items():  # fmt: skip
+                      "autotune": "autotune", "cycle time": "cycle_time", "fusion threshold": "fusion_threshold",
+                      "command": "command"}.items():  # fmt: skip
         if name != "command" or not old.config:
             yield name, getattr(old.run, key), getattr(new.run, key)
     then, now = old.provenance, new.provenance

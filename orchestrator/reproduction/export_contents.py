@@ -106,12 +106,22 @@ def _fitting(files: Iterable[tuple[str, Path]]) -> Iterator[tuple[str, Path]]:
 
 
 def _code(path: Path) -> tuple[dict[str, bytes], frozenset[str]]:
-    """Return the files of the user's script, and the names of those that can be executed."""
+    """Return the files of the user's script, and the names of those that can be executed.
+
+    Raises:
+        ConfigError: Their archive is damaged.
+    """
     if not path.is_file():
         return {}, frozenset()
-    with tarfile.open(fileobj=io.BytesIO(bounded_files.read_bytes(path, source_archive.MOST)), mode="r:gz") as packed:
-        members = [(member, packed.extractfile(member)) for member in packed if member.isreg()]
-        files = {f"{run_archive.CODE}{member.name}": file.read() for member, file in members if file}
+    try:
+        content = io.BytesIO(bounded_files.read_bytes(path, source_archive.MOST))
+        with tarfile.open(fileobj=content, mode="r:gz") as packed:
+            members = [(member, packed.extractfile(member)) for member in packed if member.isreg()]
+            files = {f"{run_archive.CODE}{member.name}": file.read() for member, file in members if file}
+    except (Unreadable, *run_archive.ODD) as error:
+        raise ConfigError(
+            [f"{path}: is damaged: {error or 'it is cut short'}"], "restore the file from a copy"
+        ) from error
     return files, frozenset(f"{run_archive.CODE}{member.name}" for member, _ in members if member.mode & 0o100)
 
 

@@ -10,13 +10,18 @@ from urllib.parse import quote
 
 REMOVED = b"[removed]"
 SHORTEST = 6  # characters: shorter values occur by chance
-NAMES = re.compile(r"passw|secret|token|api_?key|access_?key|private_?key|credential", re.IGNORECASE)
-# Name and password, or a token, of an address; of others than web sites only with a password, for `git@` is none.
+NAMES = re.compile(
+    r"passw|passphrase|(?:^|_|ssh)pass$|_pwd$|secret|token|(?:^|_|api|access|private)key(?:$|_)|credential|connection_string",
+    re.IGNORECASE,
+)
+# Name and password, or a token, of an address; of others than web sites only with a password, for `git@` is none. The
+# last @ before a slash ends them: passwords may have more.
 USER = re.compile(
-    rb"(?P<web>https?://)(?P<user>[^/\s@'\"<>]+)@|(?P<other>\b\w[\w+.-]{1,20}://)(?P<both>[^/\s@:'\"<>]*:[^/\s@'\"<>]+)@"
+    rb"(?P<web>https?://)(?P<user>[^/\s'\"<>]+)@|(?P<other>\b\w[\w+.-]{1,20}://)(?P<both>[^/\s@:'\"<>]*:[^/\s'\"<>]+)@"
 )
 QUERY = re.compile(
-    rb"(?P<name>[?&](?:[\w-]{0,20}token|(?:api_?)?key|sig|signature|password)=)(?P<value>[^&\s'\"<>]+)", re.IGNORECASE
+    rb"(?P<name>[?&](?:[\w-]{0,20}(?:token|secret|signature|password)|(?:api[_-]?)?key|sig)=)(?P<value>[^&\s'\"<>]+)",
+    re.IGNORECASE,
 )
 
 
@@ -62,7 +67,8 @@ def _clean(content: bytes, pattern: "re.Pattern[bytes] | None") -> bytes:
 def _in_addresses(content: bytes) -> Iterator[bytes]:
     """Yield passwords and tokens in the addresses of a file; a user name with a password is no secret."""
     for match in USER.finditer(content):
-        yield (match["user"] or match["both"]).rpartition(b":")[2]
+        name, _, password = (match["user"] or match["both"]).partition(b":")
+        yield password or name
     yield from (match["value"] for match in QUERY.finditer(content))
 
 

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import os
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -48,13 +49,21 @@ def write(files: Mapping[str, bytes], path: Path, time: int, executable: frozens
     Raises:
         ConfigError: The file cannot be written.
     """
-    sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(files.items()))
+    sums = b"".join(_sum(name, content) + b"\n" for name, content in sorted(files.items()))
     content = io.BytesIO()
     packed = gzip.GzipFile(fileobj=content, mode="wb", filename="", mtime=0)
     with packed, tarfile.open(fileobj=packed, mode="w") as archive:
-        for name, data in sorted({**files, SUMS: sums.encode()}.items()):
+        for name, data in sorted({**files, SUMS: sums}.items()):
             source_archive.add(archive, f"{ROOT}/{name}", data, name in executable, time)
     output_file.write(content.getvalue(), path, "--output")
+
+
+def _sum(name: str, content: bytes) -> bytes:
+    """Return the line of a file as sha256sum writes it; a backslash begins the line of a name with a line break."""
+    digest, text = hashlib.sha256(content).hexdigest().encode(), os.fsencode(name)
+    if b"\n" in text:
+        digest, text = b"\\" + digest, text.replace(b"\\", b"\\\\").replace(b"\n", b"\\n")
+    return digest + b"  " + text
 
 
 @contextmanager
@@ -92,12 +101,10 @@ def _require_whole(directory: Path) -> None:
     """Compare every file with its checksum. Raises Unreadable."""
     if not (directory / SUMS).is_file():
         raise Unreadable(SUMS, f"is no exported run: it has no {SUMS}")
-    lines = bounded_files.read_text(directory / SUMS).splitlines()
-    expected = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    listed = {*bounded_files.read_bytes(directory / SUMS).split(b"\n")} - {b""}
     files = {str(path.relative_to(directory)): path for path in directory.rglob("*") if path.is_file()}
     files.pop(SUMS)
-    wrong = sorted(expected.keys() ^ files.keys()) or [
-        name for name, path in files.items() if expected[name] != hashlib.sha256(path.read_bytes()).hexdigest()
-    ]
+    wrong = listed ^ {_sum(name, path.read_bytes()) for name, path in files.items()}
     if wrong:
-        raise Unreadable(SUMS, f"damaged or changed: {bounded_files.shown(wrong[0])} does not match {SUMS}")
+        name = os.fsdecode(min(line.partition(b"  ")[2] for line in wrong))
+        raise Unreadable(SUMS, f"damaged or changed: {bounded_files.shown(name)} does not match {SUMS}")

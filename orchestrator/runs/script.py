@@ -30,12 +30,12 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
     """Locate the script that ``argv`` runs; return the directory to send, and the command as run from inside it.
 
     The script is the first argument that ends in .py or is a local file; ``python -m module`` sends the current
-    directory. A path to an interpreter becomes its name on the nodes. Raises ConfigError if there is no script, it
-    cannot be executed, or a launcher is named.
+    directory. A path to an interpreter becomes its name on the nodes, and Python runs a file in Python that cannot be
+    executed. Raises ConfigError if there is no script, it cannot be executed, or a launcher is named.
     """
     if not argv:
         raise ConfigError(["run: nothing to run: `orchestrator run -- python my_script.py`"])
-    argv = _with_interpreter_of_nodes(argv)
+    argv = _with_interpreter(_with_interpreter_of_nodes(argv))
     for position, argument in enumerate(argv):
         _require_no_launcher(argv, position)
         if argument == "-m" or module_at(argv, position):
@@ -44,8 +44,7 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
         if _names_file(argv, position):
             inside = path.name if position and not path.name.startswith("-") else f"./{path.name}"
             if not position and not os.access(path, os.X_OK):
-                how = f"orchestrator run -- python {argument}" if path.suffix == ".py" else f"chmod +x {argument}"
-                raise ConfigError([f"run: {argument}: is not executable: `{how}`"])
+                raise ConfigError([f"run: {argument}: is not executable: `chmod +x {argument}`"])
             return path.absolute().parent, [*argv[:position], inside, *argv[position + 1 :]]
         if path.suffix == ".py":
             raise ConfigError([f"run: {argument}: no such file"])
@@ -64,6 +63,12 @@ def _with_interpreter_of_nodes(argv: Sequence[str]) -> list[str]:
         if name != "env" and "=" not in word:
             break
     return words
+
+
+def _with_interpreter(argv: Sequence[str]) -> list[str]:
+    """Put "python" before a file in Python that is named alone and cannot be executed: ``run train.py``."""
+    alone = _names_file(argv, 0) and Path(argv[0]).suffix == ".py" and not os.access(argv[0], os.X_OK)
+    return ["python", *argv] if alone else list(argv)
 
 
 def module_at(argv: Sequence[str], position: int) -> str:

@@ -54,7 +54,7 @@ class Published(File):
 
     cell: dict[str, Option]
     metric: Metric
-    value: float
+    value: float = Field(ge=0, allow_inf_nan=False)
     source: str
     column: str = ""
     text: str = ""

@@ -11,6 +11,7 @@ from orchestrator.config.paths import expanded
 from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.lifecycle import plan
 from orchestrator.runs import store
+from orchestrator.schema.bounded_files import shown
 from orchestrator.schema.studies import Cell
 from orchestrator.studies import (
     cluster_size,
@@ -24,7 +25,7 @@ from orchestrator.studies import (
 from orchestrator.studies.cell_launch import Deployed, resized
 from orchestrator.studies.cluster_size import ClusterSize
 from orchestrator.studies.journal import Journal
-from orchestrator.studies.study_definition import Study
+from orchestrator.studies.study_definition import Study, agrees
 
 
 def cells(config: Config, study: Study) -> list[Cell]:
@@ -44,6 +45,7 @@ def cells(config: Config, study: Study) -> list[Cell]:
     if study.nodes:
         _require_rank_node(config, size)
     every = matrix.cells(study, size.slots, size.idle_nodes)
+    _require_base(study, every)
     problems: dict[str, str] = {}
     for cell in every:
         try:
@@ -63,6 +65,16 @@ def _require_rank_node(config: Config, size: ClusterSize) -> None:
         raise ConfigError(
             [f"cluster {config.name!r}: its only node is the head, which has no GPU and runs no rank"],
             f"deploy a worker first: {command('deploy --nodes 2', config.name)}",
+        )
+
+
+def _require_base(study: Study, every: Sequence[Cell]) -> None:
+    """Check that a cell has the study's ``base``: without a base case there are no ratios, and ``width`` is void."""
+    if study.base and not any(agrees(cell, study.base) for cell in every):
+        reason = "`exclude` leaves them all out" + (", or `shrink` replaces its values" if study.shrunk else "")
+        raise ConfigError(
+            [f"study {study.name}: base: {shown(study.base)}: no cell has these values: {reason}"],
+            "correct `base` in the study's file, or remove it for the default",
         )
 
 

@@ -154,16 +154,32 @@ class Study(Section):
 
 def _no_option(key: str) -> str:
     """Return why a key is no option, and which key is meant."""
-    own = ELSEWHERE.get(key)
-    return f"no option, use the study's key {own}" if own else f"unknown{nearest(key, OPTIONS)}"
+    if key not in ELSEWHERE:
+        return f"unknown{nearest(key, OPTIONS)}"
+    own = ELSEWHERE[key]
+    return f"no option, use the study's key {own}" if own else "no option: studies do not support it, leave it out"
 
 
 def _shrunk(study: Study) -> Study:
     shrink = study.shrink
-    replaced = ("until", "repetitions", "batch", "ranks", "nodes")
-    changes: dict[str, Any] = {key: getattr(shrink, key) for key in replaced if getattr(shrink, key) is not None}
-    datasets = list(dict.fromkeys(shrink.datasets.get(name, name) for name in study.datasets))
-    return study.model_copy(update={**changes, "datasets": datasets})
+    keys = ("until", "repetitions", "batch", "ranks", "nodes")
+    changes: dict[str, Any] = {key: getattr(shrink, key) for key in keys if getattr(shrink, key) is not None}
+    standing = [shrink.datasets.get(name, name) for name in study.datasets]
+    # A data set that stands for several is excluded only by its own name.
+    sole = {name: other for name, other in zip(study.datasets, standing, strict=True) if standing.count(other) == 1}
+    return study.model_copy(
+        update={
+            **changes,
+            "datasets": list(dict.fromkeys(standing)),
+            "exclude": [*study.exclude, *(replaced(part, sole) for part in study.exclude)],
+            "base": replaced(study.base, shrink.datasets),
+        }
+    )
+
+
+def replaced(part: Mapping[str, Any], datasets: Mapping[str, str]) -> dict[str, Any]:
+    """Return a part of a cell with the data set that stands for its own, if ``datasets`` names one."""
+    return {key: datasets.get(str(value), value) if key == "dataset" else value for key, value in part.items()}
 
 
 def agrees(cell: Cell, part: Mapping[str, Option]) -> bool:

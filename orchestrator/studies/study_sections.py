@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, model_validator
 
 from orchestrator.config.section import MAX_NODES, Duration, Section
-from orchestrator.schema.studies import Option
+from orchestrator.schema.studies import LONGEST, Option
 
 FEWEST = 6  # launches of a cell: the fewest that give an interval of 95 %
 MOST_LAUNCHES = 1000  # of a cell
@@ -16,8 +16,8 @@ def listed(value: Any) -> Any:
 
 
 Words = Annotated[list[str], BeforeValidator(listed), Field(min_length=1)]
-Counts = Annotated[list[Annotated[int, Field(ge=1)]], BeforeValidator(listed), Field(min_length=1)]
-Nodes = Annotated[list[Annotated[int, Field(ge=1, le=MAX_NODES)]], BeforeValidator(listed),
+Counts = Annotated[list[Annotated[int, Field(ge=1, strict=True)]], BeforeValidator(listed), Field(min_length=1)]
+Nodes = Annotated[list[Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)]], BeforeValidator(listed),
                   Field(min_length=1, max_length=MAX_NODES)]  # fmt: skip
 Values = Annotated[list[Option], BeforeValidator(listed), Field(min_length=1)]
 
@@ -53,7 +53,9 @@ class Until(Section):
 
     epochs: int | None = Field(None, ge=1, description="passes over the training set; default: the recipe's")
     steps: int | None = Field(None, ge=1, description="training steps; default: at the end of the epochs")
-    time: Duration = Field(None, gt=0, description="time of the launch (90s, 15m, 2h); default: at the end of epochs")
+    time: Duration = Field(
+        None, gt=0, le=LONGEST, description="time of the launch (90s, 15m, 2h); default: at the end of epochs"
+    )
     top1: float | None = Field(None, gt=0, lt=1, description="share of right answers in the test; default: none")
 
 

@@ -44,6 +44,7 @@ class Plan:
         launches: Launches that are left, at least.
         most: Launches that are left, at most, without repeats that are not due yet.
         seconds: Time that they take; None if nothing is known.
+        limited: Whether launches may end before the time limit that ``seconds`` assumes of them.
         unknown: Number of contestants without a known time.
         cost: Cost of that time, of what has a price; None without time or prices.
     """
@@ -55,6 +56,7 @@ class Plan:
     launches: int
     most: int
     seconds: float | None
+    limited: bool
     unknown: int
     cost: float | None
 
@@ -74,11 +76,9 @@ def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path, d
     """
     launches, nodes = journal.read(directory), cluster_size.read(config).nodes
     schedule, everyone = Schedule(study, cells, launches, nodes, len(launches)), contestants(study, cells)
-    estimates = [
-        seconds
-        for contestant in everyone
-        if (seconds := _seconds(config, study, contestant.cell, launches)) is not None
-    ]
+    known = [_seconds(config, study, contestant.cell, launches) for contestant in everyone]
+    limit = study.until.time
+    estimates = [each for seconds in known if (each := limit if seconds is None else seconds) is not None]
     repeats = len(schedule.repeats())
     seconds = schedule.expected() * fmean(estimates) if estimates else None
     order = _steps(study, schedule.remaining(), nodes, deploys)
@@ -90,8 +90,9 @@ def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path, d
         launches=len(schedule.remaining()) + repeats,
         most=schedule.most() + repeats,
         seconds=seconds,
+        limited=None in known and bool(limit and (study.until.steps or study.until.epochs or study.until.top1)),
         unknown=len(everyone) - len(estimates),
-        cost=_cost(config, study, seconds),
+        cost=_cost(config, [(deploys and contestant.cell.nodes) or nodes for contestant in everyone], seconds),
     )
 
 
@@ -105,32 +106,38 @@ def _steps(study: Study, order: Sequence[Planned], nodes: int, deploys: bool) ->
 
 
 def _seconds(config: Config, study: Study, cell: Cell, launches: Sequence[Launch]) -> float | None:
-    """Return the seconds of a launch: of the cell, as long as it may take, or of runs as long on this cluster."""
+    """Return the seconds of a launch: of the cell, else of runs like it on this cluster; None if there are none."""
     measured = [launch.seconds for launch in launches if launch.key == cell.key and not launch.problem]
-    if measured or study.until.time:
-        return median(measured) if measured else study.until.time
+    if measured:
+        return median(measured)
     state_dir, kind = state.for_cluster(config.name), f"{cell.model}-{cell.dataset}"
     like = [run for run in store.list_runs(state_dir) if run.kind == kind and run.np == cell.ranks]
     ends = [(store.status(state_dir, run), run) for run in like]
-    alike = [(end, run) for end, run in ends if end and _is_as_long(state_dir.runs / run.id, study, cell)]
+    alike = [(end, run) for end, run in ends if end and _is_alike(state_dir.runs / run.id, study, cell)]
     times = [end.ended - (end if run.queue else run).started for end, run in alike if end.state == "finished"]
     return median(times) if times else None
 
 
-def _is_as_long(directory: Path, study: Study, cell: Cell) -> bool:
-    """Tell whether the run in ``directory`` had the steps, epochs and test samples of the cell's launches."""
+def _is_alike(directory: Path, study: Study, cell: Cell) -> bool:
+    """Tell whether a run had the engine, batch, steps, epochs and test samples of the cell's launches."""
     with suppress(FileNotFoundError, Unreadable):
         config = bounded_files.read_model(directory / "config.json", TrainConfig)
         limit = study.until.steps or study.until.epochs
         if config.test_samples != settings.test_samples(study, cell):
             return False
+        if config.engine != cell.engine or cell.batch not in (None, config.batch_size):
+            return False
         return limit == (config.steps if study.until.steps else config.epochs)
     return False
 
 
-def _cost(config: Config, study: Study, seconds: float | None) -> float | None:
-    """Return the cost of ``seconds`` on as many nodes as most cells need."""
-    nodes = round(fmean(study.nodes)) if study.nodes else config.nodes
+def _cost(config: Config, sizes: Sequence[int], seconds: float | None) -> float | None:
+    """Return the cost of ``seconds``, shared equally among clusters of ``sizes`` nodes; None without time or prices."""
+    each = [cost for nodes in sizes if (cost := _hourly_cost(config, nodes)) is not None]
+    return fmean(each) * seconds / 3600 if each and seconds is not None else None
+
+
+def _hourly_cost(config: Config, nodes: int) -> float | None:
     priced: Mapping[str, int] = providers.get(config.provider).priced(config.model_copy(update={"nodes": nodes}))
     each = [item.sum for item in prices.bill(priced, config.prices) if item.sum is not None]
-    return sum(each) * seconds / 3600 if each and seconds is not None else None
+    return sum(each) if each else None

@@ -14,7 +14,7 @@ from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import confidence_intervals, matrix, round_ratios
 from orchestrator.studies.confidence_intervals import Estimate
 from orchestrator.studies.report.study_directory import StudyFiles
-from orchestrator.studies.study_definition import agrees
+from orchestrator.studies.study_definition import agrees, replaced
 
 ACROSS = ("ranks", "nodes")  # keys in which the cells of one curve differ
 
@@ -136,7 +136,8 @@ def aa(summary: Summary) -> Estimate | None:
 
 def base_part(study: StudyFiles) -> dict[str, Any]:
     """Return what the cells have that others are compared with: the study's base, else its first engine."""
-    return study.about.base or matrix.base_engine(study.about.engines)
+    base = replaced(study.about.base, study.about.replaced_datasets)
+    return base or matrix.base_engine(study.about.engines)
 
 
 def base_name(study: StudyFiles) -> str:

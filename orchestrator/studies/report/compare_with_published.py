@@ -8,7 +8,7 @@ from orchestrator.studies.confidence_intervals import Estimate
 from orchestrator.studies.report import published_numbers
 from orchestrator.studies.report.cells import Summary
 from orchestrator.studies.report.study_directory import StudyFiles
-from orchestrator.studies.study_definition import agrees
+from orchestrator.studies.study_definition import agrees, replaced
 
 
 class Comparison(NamedTuple):
@@ -46,8 +46,8 @@ def readings(number: Published) -> Iterator[tuple[str, float]]:
         yield "whole seconds", whole
 
 
-def _cells_of(number: Published, summaries: Sequence[Summary], replaced: Mapping[str, str]) -> list[Summary | None]:
-    cell = {key: replaced.get(str(value), value) if key == "dataset" else value for key, value in number.cell.items()}
+def _cells_of(number: Published, summaries: Sequence[Summary], datasets: Mapping[str, str]) -> list[Summary | None]:
+    cell = replaced(number.cell, datasets)
     return [summary for summary in summaries if agrees(summary.cell, cell)]
 
 

@@ -7,7 +7,7 @@ seconds          seconds x images/s = samples
 speed-up         printed speed-up = quotient of the seconds, or of the images/s
 efficiency       printed efficiency = speed-up / ranks, whether the speed-up is printed or follows
 reading          both readings of an ambiguous text ("4s 9ms") give the same speed-up
-unit             an accuracy is at most 1: larger ones are percent
+unit             an accuracy is at most 1, an efficiency at most 2: larger ones are percent
 twice            a number that is printed twice is the same both times
 ===============  ===============================================================================================
 
@@ -26,6 +26,7 @@ from orchestrator.studies.report import published_numbers
 from orchestrator.studies.report.published_numbers import Position, Precision, Range
 
 Kind = Literal["seconds", "speed-up", "efficiency", "reading", "unit", "twice"]
+SHARES = {"top1": (1, "accuracy"), "efficiency": (2, "efficiency")}  # the most that a share can be, and its name
 ENOUGH = 3  # pairs of seconds and images/s that tell how many samples a table means
 
 
@@ -143,11 +144,11 @@ def _reading(table: Table) -> Iterator[Contradiction]:
 
 
 def _unit(table: Table) -> Iterator[Contradiction]:
-    for number in _of(table.numbers, "top1"):
-        if number.value > 1:
-            yield _contradiction(
-                "unit", number, f"has an accuracy of {number.value:g}, which is percent: {number.value / 100:g}"
-            )
+    for metric, (limit, name) in SHARES.items():
+        for number in _of(table.numbers, metric):
+            if number.value > limit:
+                clause = f"has an {name} of {number.value:g}, which is percent: {number.value / 100:g}"
+                yield _contradiction("unit", number, clause)
 
 
 def _twice(table: Table) -> Iterator[Contradiction]:

@@ -160,7 +160,8 @@ def _table(table: Table) -> str:
     note = f'<p class="under">{_text(table.note)}</p>' if table.note else ""
     title = _text(table.title)
     return (
-        f'<div class="scroll" role="region" aria-label="{title}" tabindex="0"><table><caption>{title}</caption>'
+        f'<div class="scroll" role="region" aria-label="{title}" tabindex="0"><table>'
+        f"<caption><span>{title}</span></caption>"
         f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>{note}"
     )
 

@@ -42,7 +42,7 @@ class _Sheet:
         if len(self.ticks) > 1 and any(summary.images for summary in self.summaries):
             yield self._speed()
             yield self._efficiency()
-        if any(summary.ratio for summary in self.summaries) or any(summary.again for summary in self.summaries):
+        if any(summary.ratio or cells.aa(summary) for summary in self.summaries):
             yield self._ratios()
         if any(summary.parts for summary in self.summaries):
             yield self._parts()

@@ -39,7 +39,8 @@ class About(File):
     @property
     def target_top1(self) -> float | None:
         """Return the accuracy whose time is compared, None if the study has none."""
-        until = (self.shrunk and self.shrink.get("until")) or self.until
+        shrunk_until = self.shrink.get("until") if self.shrunk else None
+        until = self.until if shrunk_until is None else shrunk_until
         top1 = until.get("top1") if isinstance(until, dict) else None
         return top1 if isinstance(top1, float) else None
 

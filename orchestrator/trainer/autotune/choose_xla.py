@@ -2,7 +2,7 @@
 
 Measured on one H100 with ResNet-50 at 224 pixels in bfloat16: 2.4 times the images/s, and 34 s to compile, which are
 repaid after 100,000 images. MobileNetV2 and ResNet-101 take as long to compile, ResNet-20 8 s. On CPUs XLA is slower
-(docs/performance.md).
+(docs/performance-record.md).
 """
 
 import horovod.tensorflow as hvd

@@ -1,7 +1,8 @@
 """The three products of a convolution as products of matrices, for where these are faster than TensorFlow's kernels.
 
 TensorFlow's CPU kernels (oneDNN 3.7) compute some of them at a fraction of the speed of a product of the same size:
-gradients of weights, above all in bfloat16 with AMX, and everything on grids of 4x4. docs/performance.md has figures.
+gradients of weights, above all in bfloat16 with AMX, and everything on grids of 4x4.
+docs/performance-explained.md has figures.
 """
 
 import tensorflow as tf

@@ -51,9 +51,10 @@ def test_crash_log_has_traceback_versions_and_private_mode(tmp_path: Path, own_d
 
 
 def test_crash_log_contains_no_value_of_a_variable(tmp_path: Path, own_directories: Path) -> None:
-    surprise("sys.argv[1:] = ['run', '--env', 'TOKEN=sec=ret', '--', 'x=y']; 1 / 0", tmp_path)
+    words = ["run", "--env", "TOKEN=sec=ret", "--env=KEY=sec=ret", "--env=NAME", "--", "x=y"]
+    surprise(f"sys.argv[1:] = {words}; 1 / 0", tmp_path)
     text = next(own_directories.glob("crash-*.log")).read_text()
-    assert "'run', '--env', 'TOKEN=…', '--', 'x=y'" in text
+    assert "'run', '--env', 'TOKEN=…', '--env=KEY=…', '--env=NAME', '--', 'x=y'" in text
     assert "sec" not in text.splitlines()[1]
 
 

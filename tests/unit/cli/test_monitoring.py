@@ -196,6 +196,16 @@ def test_script_run_has_no_series(cli: Cli) -> None:
     assert (finished.returncode, finished.stdout) == (1, "")
 
 
+@pytest.mark.usefixtures("state_dir")
+def test_run_without_series_of_training_names_the_command_for_its_results(cli: Cli, state_dir: StateDir) -> None:
+    directory = state_dir.runs / "resnet20-mnist-1" / "metrics"
+    directory.mkdir()
+    (directory / "up.csv").write_text("time,value\n1,1\n")
+    finished = cli("metrics", "resnet20-mnist-1")
+    assert finished.returncode == 1
+    assert "`orchestrator results resnet20-mnist-1` shows its results" in finished.stderr
+
+
 def test_unreachable_prometheus_is_named(cli: Cli, state_dir: StateDir, stand_in: StandIn) -> None:
     stand_in("ssh", "echo no route to it >&2; exit 255")
     finished = cli("top", "--once")

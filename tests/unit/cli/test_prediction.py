@@ -92,7 +92,9 @@ def test_best_number_of_nodes_is_named() -> None:
     assert printed(*LINKED, "--nodes", "1,2,4,8", "--deadline", "40h").splitlines()[-1].startswith("best: 4 nodes: ")
     assert predicted(*LINKED, "--nodes", "1,2,4,8", "--deadline", "1h")["best"] is None
     assert printed(*LINKED, "--nodes", "1,2", "--budget", "120", "--node-price", "1").splitlines()[-1].endswith(") EUR")
-    assert printed(*LINKED, "--deadline", "1h").splitlines()[-1].startswith("none of these numbers of nodes keeps")
+    late = printed(*LINKED, "--deadline", "24", "--budget", "120", "--node-price", "1").splitlines()[-1]
+    demands = "ends within 0.4 min and costs at most 120.00 EUR"  # 24 are seconds
+    assert late == f"none of these numbers of nodes {demands} at the upper end of its band"
 
 
 def test_choice_without_a_price_or_an_end_is_refused(tmp_path: Path) -> None:
@@ -160,6 +162,8 @@ def test_missing_profile_and_link_name_the_measuring_command() -> None:
     assert profile.hint.startswith(f"`orchestrator train resnet50 {made}` makes one, and so does --profile;")
     link = refused(*GIVEN)
     assert "`orchestrator check` measures the link" in link.hint
+    assert refused(*GIVEN, "--latency", "1ms").message == link.message
+    checked(builders.deployed())
     assert "only with --link" in refused(*GIVEN, "--latency", "1ms").message
 
 

@@ -65,6 +65,14 @@ def test_results_of_a_run_are_shown_as_text_and_json(cli: Cli) -> None:
     assert Results.model_validate(as_json(cli, "results")) == RESULTS
 
 
+@pytest.mark.parametrize("end", ["failed", "stopped"])
+def test_results_of_a_run_that_did_not_finish_name_its_state(cli: Cli, state_dir: StateDir, end: Any) -> None:
+    RunStatus(state=end, exit_code=1, started=1.0, ended=9.0).write(state_dir.runs / "resnet20-mnist-1" / "status.json")
+    first = cli("results").stdout.splitlines()[0]
+    assert first == f"run resnet20-mnist-1 {end}: resnet20 on mnist, 2 ranks on 2 nodes"
+    assert as_json(cli, "results")["state"] == end
+
+
 def test_results_show_when_an_accuracy_was_reached(cli: Cli, state_dir: StateDir) -> None:
     reached = builders.results([builders.epoch(1), builders.epoch(2)], until="top1=0.9")
     reached.write(state_dir.runs / "resnet20-mnist-1" / "results.json")

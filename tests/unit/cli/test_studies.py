@@ -109,6 +109,37 @@ def test_dry_run_shows_the_cost_of_priced_resources(cli: Cli, tiny: Path) -> Non
     assert planned["cost"] == pytest.approx(2 * 30 * 18 / 60)
 
 
+def test_dry_run_shows_the_mean_cost_of_the_clusters_of_its_launches(cli: Cli, tiny: Path) -> None:
+    tiny.write_text(FILE.replace("ranks", "nodes"))
+    (tiny.parent / "cluster.yaml").write_text(
+        "provider: openstack\nnodes: 2\nopenstack: {image: ubuntu, flavor: large}\nprices: {large: 30}\n"
+    )
+    planned = json.loads(cli("study", tiny.name, "--dry-run", "--json").stdout)
+    assert planned["cost"] == pytest.approx((1 + 1 + 2) * 30 * 6 / 60)
+    fixed = json.loads(cli("study", tiny.name, "--dry-run", "--no-deploy", "--json").stdout)
+    assert fixed["cost"] == pytest.approx(2 * 30 * 18 / 60)
+
+
+@pytest.mark.parametrize(
+    ("until", "repetitions", "time"),
+    [
+        ("{time: 60s}", "6", "time: about 0:18:00"),
+        ("{time: 60s, steps: 5}", "6", "time: about 0:18:00, if launches take their whole time limit"),
+        ("{time: 60s}", "{width: 0.1, at_most: 7}", "time: about 0:18:00 for 18 launches"),
+    ],
+)
+def test_dry_run_says_what_its_time_assumes(cli: Cli, tiny: Path, until: str, repetitions: str, time: str) -> None:
+    tiny.write_text(FILE.replace("{time: 60s}", until) + f"repetitions: {repetitions}\n")
+    assert cli("study", tiny.name, "--dry-run").stdout.splitlines()[-1] == time
+
+
+def test_base_whose_cells_are_all_excluded_is_refused(cli: Cli, tiny: Path) -> None:
+    tiny.write_text(FILE + "batch: [8, 16]\nbase: {ranks: 1, batch: 8}\nexclude: [{ranks: 1, batch: 8}]\n")
+    refused = cli("study", tiny.name, "--dry-run")
+    assert refused.returncode == 2
+    assert "base: {'batch': 8, 'ranks': 1}: no cell has these values: `exclude` leaves them all out" in refused.stderr
+
+
 def test_options_may_precede_the_study(cli: Cli) -> None:
     finished = cli("study", "--dry-run", "--rounds", "1", "--shrink", "ghimire")
     assert finished.returncode == 0, finished.stderr

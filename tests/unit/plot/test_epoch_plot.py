@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.text import Text
 
 from orchestrator.bottleneck import explain
 from orchestrator.errors import ConfigError, StateError
@@ -66,6 +67,18 @@ def test_legends_show_the_values_that_people_look_for() -> None:
     assert labels[1] == ["train: 99.7 % at best", "test: 98.9 % at best"]
     assert labels[2] == ["all ranks together: 677 on average"]
     assert labels[3] == ["input 1 %", "compute 90 %", "communication 9 %"]
+
+
+def test_long_legends_leave_titles_readable() -> None:
+    scores = {"train": Scores(loss=1.2345e-5, top1=1.0, top5=1.0, images=1), "test": RUN.epochs[0].test}
+    last = RUN.epochs[-1].model_copy(update=scores)
+    figure = epoch_plot.picture(RUN.model_copy(update={"epochs": [*RUN.epochs[:-1], last]}), 0.91234)
+    figure.draw_without_rendering()
+    for panel in figure.axes:
+        texts, legend = [drawn for drawn in panel.get_children() if isinstance(drawn, Text)], panel.get_legend()
+        [title] = [text for text in texts if text.get_text() == panel.get_title("left")]
+        assert legend
+        assert not title.get_window_extent().overlaps(legend.get_window_extent())
 
 
 def test_accuracy_over_time_has_a_mark_where_it_is_reached() -> None:

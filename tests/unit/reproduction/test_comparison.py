@@ -115,6 +115,17 @@ def test_every_different_field_is_named() -> None:
     assert next((d.was, d.now) for d in comparison.differences if d.field == "CPU") == (["Xeon"], ["EPYC"])
 
 
+def test_other_fusion_threshold_expects_no_equal_weights() -> None:
+    """It decides which gradients are added in one message, and so in which order ranks add them."""
+    old = cases.loaded()
+    run = old.run.model_copy(update={"fusion_threshold": 8})
+    comparison = compare(old, cases.loaded(run=run), Tolerance())
+    assert [(d.field, d.was, d.now, d.decisive) for d in comparison.differences] == [
+        ("fusion threshold", None, 8, True)
+    ]
+    assert not comparison.expected_equal
+
+
 def test_only_different_flags_are_shown() -> None:
     old = cases.loaded()
     flags = [f"f{number}" for number in range(100)]

@@ -146,6 +146,14 @@ def test_repeat_command_of_training_saves_the_network_if_the_run_did() -> None:
     assert "--save-model" in citation.repeating(saved)
 
 
+@pytest.mark.parametrize(("dataset", "chosen"), [("synthetic", True), ("mnist", False)])
+def test_repeat_command_of_training_has_a_size_of_images_that_can_be_chosen(dataset: str, chosen: bool) -> None:
+    old = cases.loaded()
+    assert old.config is not None
+    config = old.config.model_copy(update={"dataset": dataset, "image_size": 96})
+    assert ("--image-size 96" in " ".join(citation.repeating(replace(old, config=config)))) is chosen
+
+
 def test_code_is_exported_as_of_the_start_of_the_run(cli: Cli, tmp_path: Path) -> None:
     script = tmp_path / "code" / "train.sh"
     script.parent.mkdir()
@@ -189,6 +197,17 @@ def test_any_results_of_a_script_are_exported_as_they_are(
     assert note in " ".join(finished.stderr.split())
     assert members(tmp_path / "run.tar.gz")[exported_run.OUTPUT] == content
     assert exported_run.load(state_dir.runs / run.id).output == numbers
+
+
+@pytest.mark.parametrize("kept", [0, 12, 40])
+def test_damaged_copy_of_the_code_is_named(cli: Cli, tmp_path: Path, kept: int) -> None:
+    (tmp_path / "train.py").write_text("print()")
+    state_dir, run = cases.scripted(tmp_path, "python", str(tmp_path / "train.py"))
+    packed = state_dir.runs / run.id / "source.tar.gz"
+    packed.write_bytes(packed.read_bytes()[:kept] or b"junk")
+    finished = cli("export")
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert f"{packed}: is damaged: " in " ".join(finished.stderr.split())
 
 
 def test_series_that_exceed_their_tree_are_left_out(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,16 @@ def test_passwords_of_configuration_and_environment_are_known() -> None:
     assert redaction.passwords(config, environment) == {"of-jupyter", "of-mail", "of-cloud", "of-hub"}
 
 
+@pytest.mark.parametrize("name", ["DB_PASS", "SSHPASS", "PASSPHRASE", "MYSQL_PWD", "OPENAI_KEY", "KAGGLE_KEY", "KEY"])
+def test_short_words_for_a_password_or_key_are_known(name: str) -> None:
+    assert redaction.passwords({}, {name: "a-password"}) == {"a-password"}
+
+
+@pytest.mark.parametrize("name", ["KEYBOARD", "MONKEY", "OLDPWD", "COMPASS", "KEYS_OF_MAP"])
+def test_names_that_only_contain_such_letters_are_no_passwords(name: str) -> None:
+    assert redaction.passwords({}, {name: "some-value"}) == set()
+
+
 def test_variable_with_a_file_name_is_no_password() -> None:
     assert redaction.passwords({}, {"GOOGLE_APPLICATION_CREDENTIALS": __file__}) == set()
 
@@ -54,6 +64,9 @@ def test_secret_is_redacted_in_each_of_its_forms(around: bytes) -> None:
         ),
         (b"https://t0ken-value@example.org/x.whl", b"https://example.org/x.whl"),
         (b"postgres://me:t0ken-value@db/x", b"postgres://db/x"),
+        (b"https://t0ken-value@", b"https://"),
+        (b"https://h/x?X-Amz-Signature=t0ken-value", b"https://h/x?X-Amz-Signature=[removed]"),
+        (b"https://h/x?client_secret=t0ken-value&y=1", b"https://h/x?client_secret=[removed]&y=1"),
         (b"git+ssh://git@example.org/x.git", b"git+ssh://git@example.org/x.git"),
         (b"https://example.org/x?token=t0ken-value&y=1", b"https://example.org/x?token=[removed]&y=1"),
         (b"see https://example.org/a, mail me@example.org", b"see https://example.org/a, mail me@example.org"),
@@ -63,6 +76,14 @@ def test_passwords_in_addresses_are_redacted_in_every_file(line: bytes, clean: b
     redacted, _ = redaction.without({"requirements.txt": line, "log": b"got t0ken-value"}, set())
     assert redacted["requirements.txt"] == clean
     assert redacted["log"] == (b"got [removed]" if b"t0ken" in line else b"got t0ken-value")
+
+
+@pytest.mark.parametrize("scheme", [b"https", b"postgres"])
+@pytest.mark.parametrize("password", [b"p@ssw0rd", b"p:ssw0rd", b"long-p@-word@"])
+def test_password_with_a_sign_of_addresses_is_redacted_as_a_whole(scheme: bytes, password: bytes) -> None:
+    files = {"run.json": scheme + b"://me:" + password + b"@h/x", "log": b"got " + password}
+    redacted, _ = redaction.without(files, set())
+    assert redacted == {"run.json": scheme + b"://h/x", "log": b"got [removed]"}
 
 
 def test_long_words_are_redacted_in_linear_time() -> None:

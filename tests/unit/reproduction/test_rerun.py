@@ -84,6 +84,12 @@ def test_variables_of_a_training_run_must_be_given_again(cli: Cli, tmp_path: Pat
     assert "cluster 'other' is not deployed" in given.stderr
 
 
+def test_number_of_ranks_must_be_positive(cli: Cli, tmp_path: Path) -> None:
+    finished = cli("rerun", str(changed(tmp_path)), "--np", "0")
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert "launch.np: 0: must be greater than or equal to 1" in finished.stderr
+
+
 def test_directories_without_files_are_created_again(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "code" / "checkpoints").mkdir(parents=True)
     (tmp_path / "code" / "train.py").touch()

@@ -53,7 +53,6 @@ def test_module_runs_in_the_working_directory(project: Path) -> None:
     [
         (["python", "trian.py"], "run: trian.py: no such file"),
         (["missing.py"], "run: missing.py: no such file"),
-        (["./train.py"], "run: ./train.py: is not executable: `orchestrator run -- python ./train.py`"),
         (["python", "--version"], "run: no script in `python --version`"),
         (["python", "-c", "1;" * 2000], "run: no script in `python -c 1;1;"),
         ([], "run: nothing to run"),
@@ -328,6 +327,11 @@ def test_linked_script_is_sent_with_the_directory_of_the_link(project: Path, tmp
     (tmp_path / "elsewhere.py").touch()
     (project / "link.py").symlink_to(tmp_path / "elsewhere.py")
     assert script.locate(["python", "link.py"]) == (project, ["python", "link.py"])
+
+
+def test_python_runs_a_file_in_python_that_is_not_executable(project: Path) -> None:
+    for argv in (["train.py", "--lr", "1"], ["./train.py", "--lr", "1"], [str(project / "train.py"), "--lr", "1"]):
+        assert script.locate(argv) == (project, ["python", "train.py", "--lr", "1"])
 
 
 def test_executable_script_is_run_as_a_program(project: Path) -> None:

@@ -97,6 +97,8 @@ CASES = {
         [number("images_per_second", 750, 8), number("images_per_second", 1386, 16), number("efficiency", 0.85, 16)], []
     ),
     "accuracy in percent": Case([number("top1", 90.2)], ["unit"]),
+    "efficiency in percent": Case([number("efficiency", 90, 2)], ["unit"]),
+    "efficiency above one": Case([number("efficiency", 1.05, 2)], []),
     "accuracy printed in percent and entered as a fraction": Case([number("top1", 0.902, text="90.2 %")], []),
     "the same number twice": Case([number("seconds", 3.0, source="a"), number("seconds", 3, source="b")], []),
     "another number for the same cell": Case(

@@ -14,7 +14,7 @@ import pytest
 
 from orchestrator.errors import StateError
 from orchestrator.studies import matrix
-from orchestrator.studies.report import cells, content, formats, markdown_and_latex
+from orchestrator.studies.report import cells, content, formats, markdown_and_latex, study_directory
 from orchestrator.studies.report.content import Report
 from orchestrator.studies.report.tables import Table
 from tests.unit.studies import published, sample_study
@@ -399,6 +399,26 @@ def test_many_ranks_have_plain_numbers_on_logarithmic_axes(tmp_path: Path) -> No
     assert {"1,000", "5,000"} <= set(Page(page).words)
 
 
+def test_pair_without_a_measurement_has_no_chart_of_ratios(tmp_path: Path) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1, 2], rounds=6)
+    failed = {"images_per_second": None, "step_seconds": None, "problem": "no"}
+    sample.launches = [launch.model_copy(update=failed if launch.again else {}) for launch in sample.launches]
+    text = formats.FORMATS["html"](content.build(sample.write(tmp_path / "study")))
+    assert "Time of a step" in text
+    assert "Engines side by side" not in text
+
+
+def test_page_keeps_what_wide_tables_and_labels_would_cut(page: str) -> None:
+    assert "<caption><span>" in page
+    assert "caption span { display: inline-block; position: sticky; left: 0;" in page
+    assert re.search(r"figure svg:not\(\.swatch\) \{[^}]*overflow: visible", page)
+
+
+def test_printed_headings_stay_with_what_follows(page: str) -> None:
+    assert "h2, h3, h4, caption, summary { break-after: avoid }" in page
+    assert "h2, tr, .note, pre { break-inside: avoid }" in page
+
+
 def test_launches_on_a_busy_machine_are_reported(tmp_path: Path) -> None:
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
     sample.launches = [launch.model_copy(update={"busy": 0.5 * (launch.round == 2)}) for launch in sample.launches]
@@ -600,6 +620,24 @@ def test_ratios_without_a_base_are_to_the_same_engine_as_in_the_schedule(tmp_pat
     compared = [(summary.cell.model, summary.cell.engine) for summary in built.summaries if summary.ratio]
     assert compared == [("resnet20", "torch-ddp"), ("resnet20", "ray-torch")]
     assert built.facts["ratios are to"] == "ours"
+
+
+def test_base_of_a_replaced_data_set_is_the_one_that_stands_for_it(tmp_path: Path) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1, 2], rounds=6)
+    for number, launch in enumerate(sample.launches):
+        if launch.cell.ranks == 2:
+            cell = launch.cell.model_copy(update={"dataset": "mnist", "ranks": 1})
+            sample.launches[number] = launch.model_copy(update={"cell": cell, "key": cell.key})
+    about = {"datasets": ["imagenet", "mnist"], "shrink": {"datasets": {"imagenet": "cifar10"}}, "shrunk": True}
+    built = content.build(sample.write(tmp_path / "study", base={"dataset": "imagenet"}, **about))
+    compared = [(summary.cell.dataset, summary.is_base, summary.ratio is not None) for summary in built.summaries]
+    assert compared == [("cifar10", True, False), ("mnist", False, True)]
+
+
+def test_empty_until_of_the_shrunk_study_has_no_accuracy_to_reach(tmp_path: Path) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=1)
+    directory = sample.write(tmp_path / "study", until={"top1": 0.5}, shrink={"until": {}}, shrunk=True)
+    assert study_directory.read(directory).about.target_top1 is None
 
 
 def test_base_of_nodes_is_found_though_its_ranks_differ(tmp_path: Path) -> None:

@@ -32,18 +32,27 @@ def test_launches_evaluate_the_test_samples_of_the_study(changes: dict[str, Any]
         assert words[words.index("--test-samples") + 1] == str(evaluated)
 
 
-@pytest.mark.parametrize(("evaluated", "seconds"), [(64, 40.0), (None, None), (9, None)])
-def test_duration_of_a_run_counts_only_with_equal_test_samples(
-    tmp_path: Path, evaluated: int | None, seconds: float | None
+@pytest.mark.parametrize(
+    ("ran", "seconds"),
+    [
+        ({"test_samples": 64}, 40.0),
+        ({}, None),
+        ({"test_samples": 9}, None),
+        ({"test_samples": 64, "batch_size": 4096}, None),
+        ({"test_samples": 64, "engine": "torch-ddp"}, None),
+    ],
+)
+def test_duration_of_a_run_counts_only_with_equal_settings(
+    tmp_path: Path, ran: dict[str, Any], seconds: float | None
 ) -> None:
     state_dir, run = builders.deployed(), builders.run(id="lenet-mnist-1", kind="lenet-mnist", np=1)
     store.save(state_dir, run)
     RunStatus(state="finished", exit_code=0, started=run.started, ended=run.started + 40).write(
         state_dir.runs / run.id / "status.json"
     )
-    config = samples.train_config(run=run.id, model="lenet", steps=20, test_samples=evaluated)
+    config = samples.train_config(**{"run": run.id, "model": "lenet", "steps": 20, "batch_size": 32, **ran})
     config.write(state_dir.runs / run.id / "config.json")
-    small = study(ranks=[1], until={"steps": 20}, shrink={"test_samples": 64}, shrunk=True).measured()
+    small = study(ranks=[1], batch=32, until={"steps": 20}, shrink={"test_samples": 64}, shrunk=True).measured()
     plan = time_and_cost.plan(Config(), small, cells(small), tmp_path / "none-study")
     each = None if plan.seconds is None else plan.seconds / plan.launches
     assert each == seconds

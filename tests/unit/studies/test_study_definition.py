@@ -27,6 +27,17 @@ WRONG = [
     (MINIMAL.replace("name: tiny\n", ""), "study.yaml: name: Field required"),
     (MINIMAL.replace("ranks: 1", "ranks: 0"), "ranks.0: 0: must be greater than or equal to 1"),
     (MINIMAL.replace("lenet", "[]"), "models"),
+    (MINIMAL.replace("ranks: 1", "ranks: [true, 2]"), "ranks.0: True: must be a valid integer"),
+    (MINIMAL + "until: {time: 99999999999999h}", "must be less than or equal to 30000000"),
+    (MINIMAL + "options: {save_model: true}", "options.save_model: no option: studies do not support it, leave it out"),
+    (
+        MINIMAL + "published: [{cell: {ranks: 1}, metric: seconds, value: -5, source: x}]",
+        "published.0.value: -5: must be greater than or equal to 0",
+    ),
+    (
+        MINIMAL + "published: [{cell: {ranks: 1}, metric: seconds, value: .nan, source: x}]",
+        "published.0.value: nan: must be a finite number",
+    ),
     (MINIMAL + "options: {precisions: float32}", "options.precisions: unknown, did you mean precision?"),
     (MINIMAL + "options: {np: 2}", "options.np: no option, use the study's key ranks"),
     (MINIMAL + "exclude: [{rank: 1}]", "exclude: 'rank': no key of a cell, did you mean ranks?"),
@@ -105,3 +116,21 @@ def test_shrink_applies_only_to_shrunk_studies() -> None:
 def test_example_has_every_key() -> None:
     example = study_files.read(study_files.EXAMPLE)
     assert set(type(example).model_fields) - example.model_fields_set == {"nodes"}
+
+
+def test_excluded_data_set_stays_excluded_if_another_stands_for_it() -> None:
+    excluded = [{"model": "lenet", "dataset": "imagenet"}]
+    changes = {"models": ["lenet", "resnet50"], "exclude": excluded, "shrink": {"datasets": {"imagenet": "synthetic"}}}
+    small = study(datasets=["imagenet", "mnist"], shrunk=True, **changes).measured()
+    assert {cell.dataset for cell in cells(small) if cell.model == "lenet"} == {"mnist"}
+
+
+def test_data_set_that_stands_for_two_is_excluded_by_its_own_name_alone() -> None:
+    changes = {"exclude": [{"dataset": "imagenet"}], "shrink": {"datasets": {"imagenet": "synthetic"}}}
+    small = study(datasets=["imagenet", "synthetic"], shrunk=True, **changes).measured()
+    assert {cell.dataset for cell in cells(small)} == {"synthetic"}
+
+
+def test_base_follows_a_data_set_to_the_one_that_stands_for_it() -> None:
+    changes = {"base": {"dataset": "imagenet"}, "shrink": {"datasets": {"imagenet": "synthetic"}}}
+    assert study(datasets=["imagenet", "mnist"], shrunk=True, **changes).measured().base == {"dataset": "synthetic"}
