@@ -101,6 +101,7 @@ def _fields(old: Exported, new: Exported) -> Iterator[tuple[str, Any, Any]]:
                       "command": "command"}.items():  # fmt: skip
         if name != "command" or not old.config:
             yield name, getattr(old.run, key), getattr(new.run, key)
+    yield "state", _state(old), _state(new)
     then, now = old.provenance, new.provenance
     yield "orchestrator", then.orchestrator, now.orchestrator
     yield "commit of orchestrator", _commit(then.code), _commit(now.code)
@@ -115,6 +116,11 @@ def _fields(old: Exported, new: Exported) -> Iterator[tuple[str, Any, Any]]:
     yield from _both("setting ", _settings(old), _settings(new))
     if old.results and old.results.resumed_from:  # else ranks and settings are those of every epoch
         yield from _training_by_epoch(old, new)
+
+
+def _state(run: Exported) -> str | None:
+    """Return the state in which a run ended: a failed or stopped one has fewer epochs than its repetition."""
+    return run.status.state if run.status else None
 
 
 def _training_by_epoch(old: Exported, new: Exported) -> Iterator[tuple[str, Any, Any]]:

@@ -182,3 +182,10 @@ def test_failed_scripts_are_compared_by_the_exit_code_of_the_rank(
     comparison = compare(runs[0], runs[1], Tolerance())
     assert comparison.verdict == verdict
     assert reason in comparison.reason
+
+
+def test_failure_of_the_exported_run_is_a_difference() -> None:
+    failed = cases.loaded(status=RunStatus(state="failed", exit_code=1, started=1.0, ended=2.0))
+    [difference] = compare(failed, cases.loaded(), Tolerance()).differences
+    assert (difference.field, difference.was, difference.now) == ("state", "failed", "finished")
+    assert not difference.decisive
