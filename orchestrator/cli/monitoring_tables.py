@@ -96,7 +96,7 @@ def _slowest(run: RunningRun) -> str:
 
 def run(training: Summary) -> None:
     """Print the summary of a run, then its ranks."""
-    ranks = f"{training.ranks} ranks on {len(training.nodes)} nodes"
+    ranks = output.ranks_on_nodes(training.ranks, len(training.nodes))
     output.line(f"run {training.run}: {training.model} on {training.dataset}, {ranks}")
     split = ", ".join(f"{part} {_share(share)}" for part, share in shares(training.split_seconds).items())
     rows = {

@@ -56,6 +56,11 @@ def width(table: Table) -> int:
     return console.measure(table, options=console.options.update_width(PIPE_WIDTH)).maximum
 
 
+def ranks_on_nodes(ranks: int, nodes: int) -> str:
+    """Return both numbers in words."""
+    return f"{ranks} rank{'s' * (ranks != 1)} on {nodes} node{'s' * (nodes != 1)}"
+
+
 def shown(value: float | None, form: Callable[[float], str]) -> str:
     """Format a number that may be missing."""
     return NOTHING if value is None else form(value)

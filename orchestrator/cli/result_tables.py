@@ -103,7 +103,7 @@ def _training(results: Results, run_state: RunState, top1: float | None) -> None
     images = results.effective_batch_size // results.world.size
     after = f", after {results.resumed_from}" if results.resumed_from else ""
     ended = "" if run_state.state == "finished" else f" {run_state.state}"
-    ranks = f"{results.world.size} ranks on {nodes} nodes"
+    ranks = output.ranks_on_nodes(results.world.size, nodes)
     output.line(f"run {results.run}{ended}: {config.model} on {config.dataset}, {ranks}{after}")
     output.line(
         f"{images} images per rank and step, learning rate up to {results.peak_learning_rate:g}, "

@@ -166,7 +166,8 @@ def _dates(launches: Sequence[Launch]) -> str:
 def _launches(launches: Sequence[Launch]) -> str:
     failed = sum(launch.problem is not None for launch in launches)
     rounds = len({launch.round for launch in launches})
-    return f"{len(launches)} in {rounds} rounds" + (f", {failed} without a measurement" if failed else "")
+    missing = f", {failed} without a measurement" if failed else ""
+    return f"{len(launches)} in {rounds} round{'s' * (rounds != 1)}{missing}"
 
 
 def _busy(launches: Sequence[Launch]) -> str:
