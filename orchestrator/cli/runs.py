@@ -16,7 +16,8 @@ from orchestrator.runs import collected_files, control, store
 from orchestrator.runs.control import RunState
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import Results, goal, top1_of
-from orchestrator.state import StateDir
+from orchestrator.ssh import Session
+from orchestrator.state import StateDir, cluster_lock
 
 PIECE = 1 << 16  # bytes
 FOLLOW = "Follow the log until the run ends, then fetch its files; fail if the run did not finish."
@@ -84,7 +85,7 @@ def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None,
     state_dir, _, cluster = chosen_cluster.deployed(config_file, name)
     chosen = store.get(state_dir, run)
     with control.head_session(state_dir, cluster) as head:
-        if control.get_state(state_dir, head, chosen).state in control.ACTIVE:
+        if _is_active(state_dir, head, chosen):
             with progress.step(f"Stopping {chosen.id}"):
                 control.stop(head, chosen)
         if not store.is_collected(state_dir, chosen):
@@ -96,6 +97,17 @@ def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None,
     output.as_json(run_state) if json else output.line(f"run {chosen.id}: {run_state.state}")
     if run_state.state != "finished":
         progress.note(collected_files.how_to_resume(state_dir, chosen))
+
+
+def _is_active(state_dir: StateDir, head: Session, run: Run) -> bool:
+    """Tell whether a run is active. Raises StateError if another command starts a run, perhaps this one.
+
+    A run is recorded before its unit exists: until then it seems to be lost.
+    """
+    if (run_state := control.get_state(state_dir, head, run)).state == "lost":
+        with cluster_lock.starting(state_dir):
+            run_state = control.get_state(state_dir, head, run)
+    return run_state.state in control.ACTIVE
 
 
 def list_runs(config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:

@@ -1,7 +1,7 @@
 """Choose driver and image for a GPU from drivers_to_install.yaml; refuse combinations that cannot work. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -87,6 +87,13 @@ def resolve(
     )
 
 
+def oldest(models: Iterable[str]) -> str | None:
+    """Return the model of the oldest architecture, whose kernel modules also fit the others; None without models."""
+    order = list(_table()["architectures"].items())
+    ages = {m: next((age for age, row in enumerate(order) if _is_of(m, *row)), len(order)) for m in models}
+    return min(ages, key=ages.__getitem__, default=None)
+
+
 def distribution(image: str) -> str | None:
     """Return the guest distribution that an image's name indicates ("debian-cloud/debian-12"), or None."""
     return next((release for release, pattern in RELEASES.items() if re.search(pattern, image.lower())), None)
@@ -103,15 +110,27 @@ def _architecture_and_driver(name: str, framework: Framework) -> tuple[str, str]
     PreflightError.
     """
     architectures = _table()["architectures"]
-    words = re.findall(r"[a-z0-9]+", name.lower())
-    short = "".join(word for word in words if not NOISE.fullmatch(word))
     for architecture, about in architectures.items():
-        if words[:1] == [architecture] or short in about["models"]:
+        if _is_of(name, architecture, about):
             _refuse(name, architecture, framework)
-            least = (_table()["images"][framework]["driver"], about.get("drivers", {}).get(short, "0"))
+            least = (_table()["images"][framework]["driver"], about.get("drivers", {}).get(_short(name), "0"))
             return architecture, max(least, key=_numbers)
     usable = ", ".join(_usable(framework))
     raise PreflightError(f"gpu: {name!r} is not in the table of GPUs", f"set gpu.architecture to one of {usable}")
+
+
+def _is_of(name: str, architecture: str, about: Mapping[str, Any]) -> bool:
+    """Return whether a GPU, or an architecture's own name, belongs to an architecture."""
+    return _words(name)[:1] == [architecture] or _short(name) in about["models"]
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"[a-z0-9]+", name.lower())
+
+
+def _short(name: str) -> str:
+    """Return the name of a GPU as the table has it."""
+    return "".join(word for word in _words(name) if not NOISE.fullmatch(word))
 
 
 def _usable(framework: Framework) -> list[str]:

@@ -181,6 +181,8 @@ def how_to_resume(state_dir: StateDir, run: Run) -> str:
 def upload_checkpoint(state_dir: StateDir, head: Session, run: Run) -> None:
     """Upload collected checkpoints to a cluster without them; the index is sent last and makes them valid.
 
+    It is sent on its own, since tar continues after a file that it cannot write, as on a full disk.
+
     Args:
         state_dir: State directory of the cluster.
         head: Session on the head.
@@ -193,6 +195,9 @@ def upload_checkpoint(state_dir: StateDir, head: Session, run: Run) -> None:
     directory = state_dir.runs / run.id
     _settle(directory)
     points = sorted(path for path in (directory / "checkpoints").glob("*/*") if path.is_file())
-    files = {str(path.relative_to(directory)): path for path in [directory / "config.json", *points, directory / INDEX]}
+    files = {str(path.relative_to(directory)): path for path in [directory / "config.json", *points]}
+    unfinished, index = f"{INDEX}.part", f"{run.directory}/{INDEX}"
     head.must("make the run's directory", ["mkdir", "-p", run.directory])
     head.send(files, run.directory)
+    head.send({unfinished: directory / INDEX}, run.directory)
+    head.must("store the index of checkpoints", ["mv", f"{run.directory}/{unfinished}", index])

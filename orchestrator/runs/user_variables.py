@@ -31,10 +31,14 @@ RESERVED = {
     *("HOROVOD_CONTROLLER", "HOROVOD_CPU_OPERATIONS", "HOROVOD_GLOO_IFACE"),
     *("HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT"),
 }
+START_MINUTES = 2  # a run without a log, whose variables are younger, may be being started
 REMOVE = f"""
 while test "$#" -gt 0; do
     case $(sudo systemctl is-active "$1") in
-        inactive | failed | unknown) rm -f "$2"/{ENVIRONMENT} "$2"/{RAY_TOKEN} ;;
+        inactive | failed | unknown)
+            if test -e "$2"/log || test "$(find "$2"/{ENVIRONMENT} -mmin +{START_MINUTES} 2> /dev/null)"; then
+                rm -f "$2"/{ENVIRONMENT} "$2"/{RAY_TOKEN}
+            fi ;;
     esac
     shift 2
 done
@@ -143,7 +147,10 @@ def send(head: Session, run: Run, values: Mapping[str, str]) -> None:
 
 
 def remove(head: Session, runs: Sequence[Run]) -> None:
-    """Remove the variables of those ``runs`` that have ended: a supervisor whose head died could not."""
+    """Remove the variables of those ``runs`` that have ended: a supervisor whose head died could not.
+
+    A run has a log from its start, and those of a run that is being started stay.
+    """
     if runs:
         units = (word for run in runs for word in (run.unit, run.directory))
         head.run(["sh", "-c", REMOVE, "sh", *units])

@@ -82,6 +82,24 @@ def test_driver_that_is_too_old_is_refused(role: Role) -> None:
     assert (result.code, "has NVIDIA driver 470.256.02, expected 525.60.13" in message(result)) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("answer", "remedy"),
+    [(f"echo '{MISMATCH}'; exit 18", "run `sudo reboot` there"), ("echo 470.256.02", "set `gpu.driver: distro`")],
+)
+def test_driver_of_the_owner_is_not_replaced(role: Role, answer: str, remedy: str) -> None:
+    variables = {
+        "gpu_driver": "distro",
+        "gpu_auto": True,
+        "gpu_packages": {"debian 12": []},
+        "current_configuration_of_node": {"system": "debian 13", "kernel": "6.12.0-cloud-amd64"},
+    }
+    result = role("main", {"nvidia-smi": answer}, **variables)
+    assert (result.code, "has an NVIDIA driver that the trainer cannot use" in message(result)) == (2, True)
+    assert remedy in message(result)
+    result = role("main", {"nvidia-smi": answer}, **variables, machines_stay=False)
+    assert "has debian 13, expected debian 12" in message(result)
+
+
 def test_unknown_operating_system_is_refused_before_anything_is_installed(role: Role) -> None:
     variables = {
         "gpu_driver": "cuda-repository",

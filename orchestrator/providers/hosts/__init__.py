@@ -11,7 +11,7 @@ from orchestrator.config import Config, expanded, stored
 from orchestrator.docker import context
 from orchestrator.errors import NodesFailed, PreflightError, gather
 from orchestrator.providers import Resource, trainer_image
-from orchestrator.providers.hosts import adoption, preflight_checks, selection, survey_answers
+from orchestrator.providers.hosts import adoption, firewall_rules, preflight_checks, selection, survey_answers
 from orchestrator.providers.hosts.host_set import HostSet, cluster_of
 from orchestrator.providers.hosts.restore_hosts import LOGIN_SECONDS, OnLine, release
 from orchestrator.providers.hosts.survey_answers import SurveyedHost
@@ -34,8 +34,9 @@ def preflight(config: Config, record: Record | None) -> None:
     enough = surveyed[0].name in good and len(good) >= (config.min_nodes or config.nodes)
     problems = [] if enough else [problem for host_problems in by_host for problem in host_problems]
     changes = selection.refused_changes(config, record, surveyed[0]) if record else []
+    between = [*preflight_checks.conflicts(surveyed), *firewall_rules.blocked(surveyed)]
     gather(
-        *(partial(_throw, p) for p in [*preflight_checks.conflicts(surveyed), *problems, *changes]),
+        *(partial(_throw, p) for p in [*between, *problems, *changes]),
         lambda: survey_answers.account_id(surveyed),
     )
 
@@ -55,7 +56,7 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
 
 
 def gpu_and_image(config: Config, record: Record | None) -> tuple[str | None, str]:
-    """Return the GPUs and the system of the first host with GPUs. The preflight reports hosts without a survey.
+    """Return the oldest GPUs, and the system of the hosts with GPUs. The preflight reports hosts without a survey.
 
     Raises:
         PreflightError: The configuration does not fit a model of GPU that a host has; it names the host.
@@ -66,7 +67,7 @@ def gpu_and_image(config: Config, record: Record | None) -> tuple[str | None, st
     surveys = [host.survey for host in surveyed if host.survey]
     with_gpus = [survey for survey in surveys if survey.gpus]
     systems = {survey.system for survey in with_gpus or surveys}
-    return with_gpus[0].gpu if with_gpus else None, systems.pop() if len(systems) == 1 else ""
+    return gpu_compatibility.oldest(survey.gpu for survey in with_gpus), systems.pop() if len(systems) == 1 else ""
 
 
 def _require_gpu(host: SurveyedHost, config: Config) -> None:
@@ -75,7 +76,8 @@ def _require_gpu(host: SurveyedHost, config: Config) -> None:
         try:
             gpu_compatibility.resolve(host.survey.gpu, config.gpu, system, config.framework)
         except PreflightError as error:
-            raise PreflightError(f"hosts.addresses: {host.login}: {error.message}", error.hint) from error
+            where, remedy = f"hosts.addresses: {host.login}", f"{error.hint}; or leave this host out"
+            raise PreflightError(f"{where}: {error.message}", remedy) from error
 
 
 def prepare(record: Record, state_dir: StateDir) -> None:

@@ -103,6 +103,6 @@ if [ -e "$keys" ]; then before=$(cat "$keys"); fi
 
 if ! message=$(sudo -n -u $account sudo -n true 2>&1); then
   echo "account $account cannot run sudo without a password ($message):" \
-    "\`echo '$account ALL=(ALL) NOPASSWD: ALL' | sudo tee /etc/sudoers.d/$account\` on this machine allows it" >&2
+    "\`echo '$account ALL=(ALL) NOPASSWD: ALL' | sudo tee -a /etc/sudoers.d/$account\` on this machine allows it" >&2
   exit 1
 fi

@@ -11,6 +11,7 @@ from orchestrator.providers.hosts.survey_answers import ACCOUNT, HostSurvey, Sur
 
 SYSTEMS = ("debian 12", "debian 13", "ubuntu 22.04", "ubuntu 24.04")
 ARCHITECTURE = "x86_64"
+LEAST_ROOM = {False: 6, True: 16}  # GiB for the image of the trainer, without and with GPUs
 
 
 def problems(host: SurveyedHost, config: Config, deployment: str) -> list[PreflightError]:
@@ -32,6 +33,7 @@ def problems(host: SurveyedHost, config: Config, deployment: str) -> list[Prefli
         *_account(host, host.survey),
         *(_links(host.survey) if config.hosts.trainer == "container" else ()),
         *(_docker(host.survey) if config.hosts.trainer == "container" else ()),
+        *(_disk(host.survey, config) if config.hosts.trainer == "container" else ()),
         *_mark(host, host.survey, deployment),
         *_address(host, host.survey),
         *_content(host, host.survey, config, deployment),
@@ -68,7 +70,7 @@ def _machine(host: SurveyedHost, survey: HostSurvey, config: Config) -> Findings
     if survey.sudo != "yes":
         user = host.resolved.user if host.resolved else "USER"
         file = re.sub(r"[^\w-]", "_", user)  # sudo ignores file names with a dot
-        grant = f"echo '{user} ALL=(ALL) NOPASSWD: ALL' | sudo tee /etc/sudoers.d/{file}"
+        grant = f"echo '{user} ALL=(ALL) NOPASSWD: ALL' | sudo tee -a /etc/sudoers.d/{file}"
         yield f"sudo does not work without a password: {survey.sudo}", f"there: `{grant}`"
     if survey.architecture != ARCHITECTURE:
         yield f"its architecture is {survey.architecture}", f"{ARCHITECTURE} is needed: leave it out"
@@ -87,7 +89,7 @@ def _account(host: SurveyedHost, survey: HostSurvey) -> Findings:
     if survey.sudo == "yes" and survey.account_sudo != "yes":
         yield (
             f"its account {ACCOUNT} cannot sudo without a password, and nodes are configured as {ACCOUNT}",
-            f"there: `echo '{ACCOUNT} ALL=(ALL) NOPASSWD: ALL' | sudo tee /etc/sudoers.d/{ACCOUNT}`, or rename it",
+            f"there: `echo '{ACCOUNT} ALL=(ALL) NOPASSWD: ALL' | sudo tee -a /etc/sudoers.d/{ACCOUNT}`, or rename it",
         )
     if shell.endswith(("nologin", "false")):
         yield f"its account {ACCOUNT} has the shell {shell}", f"there: `sudo usermod --shell /bin/bash {ACCOUNT}`"
@@ -119,6 +121,20 @@ def _docker(survey: HostSurvey) -> Findings:
             "its Docker is a snap, which `deploy` cannot use",
             "there: `sudo snap remove docker` removes it with its containers and images, then `deploy` installs "
             "Docker's package; or leave the host out",
+        )
+
+
+def _disk(survey: HostSurvey, config: Config) -> Findings:
+    """Yield a disk that the trainer's image would fill; often it is the disk of the whole system."""
+    least = LEAST_ROOM[survey.gpus > 0 and config.gpu.driver != "none"]
+    if survey.image_room is not None and survey.image_room < least << 20:
+        free = f"{survey.image_room / 2**20:.1f}"
+        yield (
+            f"{free} GiB are free for /var/lib/orchestrator, the trainer's image needs {least} GiB",
+            "free space there, or use another disk, for example that of /data, "
+            "there: `sudo mkdir -p /data/orchestrator /var/lib/orchestrator && "
+            "echo '/data/orchestrator /var/lib/orchestrator none bind 0 0' | "
+            "sudo tee -a /etc/fstab && sudo mount /var/lib/orchestrator`",
         )
 
 

@@ -52,7 +52,8 @@ restore_shared() {
 
 if [ ! -e $mark ] || [ "$(marked id)" != "$id" ]; then exit 0; fi
 # Without mark and account no later teardown would find this machine. Ansible may also never have come here.
-if [ -n "$configured" ] && { [ -e /var/lib/orchestrator ] || grep -qs 'ORCHESTRATOR BLOCK' /etc/hosts; }; then
+# The owner may have mounted /var/lib/orchestrator, which then stays.
+if [ -n "$configured" ] && { [ -e /var/lib/orchestrator/data ] || grep -qs 'ORCHESTRATOR BLOCK' /etc/hosts; }; then
   echo "its configuration could not be removed" >&2
   exit 1
 fi

@@ -1,4 +1,5 @@
-# Prints the survey of this machine, one value per line. Changes nothing, and uses sudo only to test whether it works.
+# Prints the survey of this machine, one value per line. Changes nothing, and uses sudo only to test whether it works and
+# to list the rules of ufw.
 survey() { printf 'survey %s %s\n' "$1" "$2"; }
 
 gpus=0 model=
@@ -41,6 +42,24 @@ if [ -d /shared ]; then
   survey shared "$(ls -A /shared 2> /dev/null | grep -vcxE 'lost[+]found|notebooks')"
   if [ -e /shared/.orchestrator-kept ]; then survey shared_kept yes; fi
   sed -n 's/^cluster /survey shared_cluster /p; s/^id /survey shared_id /p' /shared/.orchestrator-deployment 2> /dev/null
+fi
+# Free space in KiB where the trainer's image is unpacked, unless one is there already.
+if [ -z "$(ls /var/lib/orchestrator/trainer 2> /dev/null)" ]; then
+  directory=/var/lib
+  if [ -d /var/lib/orchestrator ]; then directory=/var/lib/orchestrator; fi
+  room=$(df -Pk $directory 2> /dev/null | awk 'NR == 2 { print $4 }')
+  if [ -n "$room" ]; then survey image_room "$room"; fi
+fi
+
+# Networks from which ufw admits connections to all ports, or to a range of them.
+if grep -qs '^ENABLED=yes' /etc/ufw/ufw.conf && rules=$(LC_ALL=C sudo -n ufw status verbose 2> /dev/null); then
+  case $rules in
+    *'Default: allow (incoming)'*) ;;
+    *'Status: active'*)
+      from=$(echo "$rules" | sed -En 's/^(Anywhere|[0-9]+:[0-9]+).* (ALLOW|LIMIT)( IN)? +([^ ]+).*/\4/p')
+      survey ufw active
+      survey ufw_admits "$(echo $from)" ;;
+  esac
 fi
 if [ -x /opt/orchestrator/bin/python ]; then survey trainer yes; fi
 if timeout 10 snap services docker.dockerd 2> /dev/null | grep -qw active; then survey docker_snap yes; fi

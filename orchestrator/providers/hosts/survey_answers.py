@@ -25,7 +25,9 @@ class HostSurvey(BaseModel):
     ``gpu`` is the model of the host's GPUs, ``sudo`` is "yes" or the reason why sudo does not work, ``shared`` is the
     number of entries in /shared (None if it does not exist), ``shared_kept`` is "yes" if a teardown kept files in it;
     ``shared_cluster`` and ``shared_id`` are the cluster and the deployment that use it, if it is mounted;
-    ``docker_snap`` is "yes" if Docker is installed as a snap.
+    ``docker_snap`` is "yes" if Docker is installed as a snap. ``image_room`` is the free space in KiB for the trainer's
+    image, None if it has one. ``ufw`` is "active" if this firewall limits connections to the host to some networks:
+    ``ufw_admits``.
     """
 
     system: str
@@ -54,8 +56,11 @@ class HostSurvey(BaseModel):
     shared_id: str = ""
     trainer: str = ""
     docker_snap: str = ""
+    image_room: int | None = None
+    ufw: str = ""
+    ufw_admits: list[str] = []
 
-    @field_validator("connection", "addresses", "ids", mode="before")
+    @field_validator("connection", "addresses", "ids", "ufw_admits", mode="before")
     @classmethod
     def _words(cls, text: Any) -> Any:
         return text.split() if isinstance(text, str) else text

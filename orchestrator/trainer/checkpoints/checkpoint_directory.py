@@ -45,7 +45,11 @@ class Storage:
         unfinished, finished = self.directory / UNFINISHED, self.directory / new.name
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir()
-        fill(unfinished)
+        try:
+            fill(unfinished)
+        except Exception:  # a part would fill the storage that has no space
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
         shutil.rmtree(finished, ignore_errors=True)
         for path in [*unfinished.iterdir(), unfinished]:
             flush(path)

@@ -57,7 +57,7 @@ def write(run_directory: Path, started: float, ended: LauncherEnd) -> int:
     """Write status.json and return the run's exit code.
 
     A run whose ranks ended on request counts as stopped, by the user or by a node: the launcher's own exit code only
-    says that they did not succeed.
+    says that they did not succeed. A trainer that was complete when it was asked to end has finished.
 
     Args:
         run_directory: Directory of the run.
@@ -69,10 +69,10 @@ def write(run_directory: Path, started: float, ended: LauncherEnd) -> int:
     """
     records = read_all(run_directory)
     exit_code, stopped = ended.exit_code, ended.stopped
-    if (run_directory / "config.json").exists() and any(
-        record.exit_code == exit_codes.RUN_STOPPED for record in records
-    ):
-        exit_code, stopped = exit_codes.RUN_STOPPED, True
+    if (run_directory / "config.json").exists():
+        on_request = any(record.exit_code == exit_codes.RUN_STOPPED for record in records)
+        exit_code = exit_codes.RUN_STOPPED if on_request else exit_code
+        stopped = on_request or (stopped and exit_code != 0)
     state: State = "stopped" if stopped else "failed" if exit_code or ended.late else "finished"
     failure = _failure(run_directory, records, ended) if state == "failed" else None
     times = {"started": started, "ended": time.time()}
@@ -149,15 +149,16 @@ def first_failure(records: Sequence[RankRecord], log: Sequence[str], gone: Seque
 def _first_failed(records: Sequence[RankRecord], tails: Tails) -> RankRecord | None:
     """Return the rank whose failure is the cause, None if no rank's is.
 
-    A rank that raised may take longer to exit than those that followed it, so that the launcher ends it.
+    A rank that raised may take longer to exit than those that followed it, so that the launcher ends it. A rank whose
+    wrapper was killed, as by a restart of its node, has no exit code.
     """
     ended = sorted((record for record in records if record.exit_code), key=lambda record: record.ended or 0.0)
     independent = [record for record in ended if not _followed(tails[record.rank])]
     by_likelihood = [
         *(record for record in independent if not record.terminated),
         *(record for record in independent if record.terminated and RAISED in tails[record.rank]),
+        *sorted(record for record in records if record.exit_code is None),
         *(record for record in ended if not record.terminated),
-        *(record for record in records if record.exit_code is None),  # its wrapper was killed
     ]
     return next(iter(by_likelihood), None)
 

@@ -43,14 +43,15 @@ def main(run_directory: Path) -> int:
     started = time.time()
     leftover_processes.adopt_orphans()
     command = json.loads((run_directory / "command.json").read_text())
-    layout = launch_layout.read(run_directory)
+    layout, hostfile = launch_layout.read(run_directory), (run_directory / "hostfile").read_text()
     os.environ.update(_addresses(layout))
     start = start_progress.Start(run_directory, layout.ranks, layout.start_seconds)
     try:
         code, stopped = _launch(run_directory, command, signals, start)
-    finally:
-        user_variables.remove(run_directory)
-    unswept, gone = sweep((run_directory / "hostfile").read_text(), os.environ[leftover_processes.RUN])
+    finally:  # storage that fails is no reason to leave processes on the hosts
+        with suppress(OSError):  # the unit removes them, too
+            user_variables.remove(run_directory)
+        unswept, gone = sweep(hostfile, os.environ[leftover_processes.RUN])
     diagnosis = _diagnosis()
     return diagnosis.write(run_directory, started, diagnosis.LauncherEnd(code, stopped, start.late, unswept, gone))
 

@@ -11,7 +11,7 @@ from orchestrator.cli import reproduction
 from orchestrator.config import Config
 from orchestrator.runs import run_record, store
 from orchestrator.schema import CheckpointEntry, Checkpoints, Failure, RunStatus
-from orchestrator.state import Record, StateDir
+from orchestrator.state import Record, StateDir, cluster_lock
 from tests import builders
 from tests.stand_ins import ssh_stand_in
 from tests.unit.conftest import Cli, interrupt_commands
@@ -58,12 +58,17 @@ def state_dir(on_head: Path, interrupting: list[str]) -> Iterator[StateDir]:
         return b"0\n" if "MainPID" in command else None
 
     with ssh_stand_in.listening(answer) as (port, host_key):
-        state_dir, cluster = ssh_stand_in.deployed(port, host_key)
-        keys = {node.id: host_key for node in cluster.nodes.values()}
-        config = Config(name="demo", nodes=1, monitoring={"enabled": False}).model_dump(mode="json")
-        state.write(state_dir, Record(id="1a2b3c4d", config=config, cluster=cluster, host_keys=keys))
-        store.save(state_dir, RUN)
-        yield state_dir
+        yield record(port, host_key)
+
+
+def record(port: int, host_key: str) -> StateDir:
+    """Record cluster demo, whose head listens on ``port``, and run a; return the state directory."""
+    state_dir, cluster = ssh_stand_in.deployed(port, host_key)
+    keys = {node.id: host_key for node in cluster.nodes.values()}
+    config = Config(name="demo", nodes=1, monitoring={"enabled": False}).model_dump(mode="json")
+    state.write(state_dir, Record(id="1a2b3c4d", config=config, cluster=cluster, host_keys=keys))
+    store.save(state_dir, RUN)
+    return state_dir
 
 
 def files(state_dir: StateDir) -> set[str]:
@@ -139,3 +144,13 @@ def test_results_of_a_run_in_progress_leave_its_checkpoints(cli: Cli, state_dir:
 def test_export_of_a_run_in_progress_leaves_its_checkpoints(state_dir: StateDir) -> None:
     reproduction._fetch(state_dir, builders.read_record(state_dir), RUN)
     assert files(state_dir) == {"log"}
+
+
+def test_stop_does_not_call_a_run_lost_that_another_command_starts(cli: Cli, on_head: Path) -> None:
+    """The run is recorded, and its unit does not exist yet."""
+    with ssh_stand_in.listening(lambda command: b"" if "list-units" in command else None) as (port, host_key):
+        state_dir = record(port, host_key)
+        with cluster_lock.starting(state_dir):
+            refused = cli("stop", "--cluster", "demo")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "cluster 'demo' is locked by pid" in refused.stderr

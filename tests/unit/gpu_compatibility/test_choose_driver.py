@@ -54,6 +54,14 @@ def test_gpu_names_of_clouds_are_known(name: str, architecture: str) -> None:
     assert resolve(name).architecture == architecture
 
 
+def test_oldest_of_several_gpus_is_found() -> None:
+    models = ["NVIDIA H100", "GeForce RTX 3090", "GeForce GTX 1080 Ti", "of another maker"]
+    assert gpu_compatibility.oldest(models) == "GeForce GTX 1080 Ti"
+    assert gpu_compatibility.oldest(models[:2]) == "GeForce RTX 3090"
+    assert gpu_compatibility.oldest(models[3:]) == "of another maker"
+    assert gpu_compatibility.oldest([]) is None
+
+
 def test_cluster_without_gpus_has_the_cpu_image_and_no_driver() -> None:
     assert resolve(None) == gpu_compatibility.Pairing(accelerator="cpu", driver="none")
 

@@ -136,6 +136,22 @@ def test_gpus_are_those_of_the_first_host_with_any(answer: Say) -> None:
     assert hosts.gpu_and_image(single_host, None) == (None, "debian 12")
 
 
+def test_driver_fits_the_oldest_gpus(answer: Say) -> None:
+    """Pascal needs NVIDIA's proprietary kernel modules, which also support newer GPUs."""
+    answer("10.0.0.10", "gpu NVIDIA GeForce RTX 3090", gpus=1)
+    answer("10.0.0.11", "gpu NVIDIA GeForce GTX 1080 Ti", gpus=2)
+    settings = config("10.0.0.10", "10.0.0.11")
+    assert hosts.gpu_and_image(settings, None) == ("NVIDIA GeForce GTX 1080 Ti", "debian 12")
+
+
+def test_firewall_of_a_host_must_admit_the_others(answer: Say) -> None:
+    answer("10.0.0.10", "ufw active", "ufw_admits 192.168.0.0/16")
+    answer("10.0.0.11")
+    with pytest.raises(PreflightError, match=r"10\.0\.0\.10: its firewall ufw does not admit 10\.0\.0\.11"):
+        hosts.preflight(config("10.0.0.10", "10.0.0.11"), None)
+    hosts.preflight(config("10.0.0.10"), None)
+
+
 def test_unreachable_host_is_left_out_with_min_nodes_and_no_head(answer: Say) -> None:
     answer("10.0.0.10")
     answer("10.0.0.12")
@@ -315,6 +331,7 @@ def test_gpus_of_every_host_must_fit_the_framework(answer: Say) -> None:
         hosts.gpu_and_image(config(*addresses), None)
     assert caught.value.message.startswith("hosts.addresses: 10.0.0.11: gpu: NVIDIA GeForce RTX 5090 (blackwell): ")
     assert "`gpu.driver: none`" in caught.value.hint
+    assert "leave this host out" in caught.value.hint
     assert len(caught.value.findings) == 1
     expected = ("NVIDIA A100-SXM4-40GB", "debian 12")
     for fitting in ({"framework": "pytorch"}, {"gpu": {"driver": "none"}}):

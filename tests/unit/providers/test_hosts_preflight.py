@@ -1,6 +1,9 @@
 """Requirements on a host of the provider `hosts`, and the remedies for a host that lacks one."""
 
+import re
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +11,7 @@ from pydantic import ValidationError
 
 from orchestrator.config import Config
 from orchestrator.errors import PreflightError
+from orchestrator.providers import hosts
 from orchestrator.providers.hosts import preflight_checks, survey_answers
 from orchestrator.providers.hosts.login import Login, Resolved
 from orchestrator.providers.hosts.survey_answers import HostSurvey, SurveyedHost
@@ -79,6 +83,16 @@ def test_fresh_host_meets_the_requirements() -> None:
         ({"docker_snap": "yes"}, "its Docker is a snap, which `deploy` cannot use", "`sudo snap remove docker`"),
         ({"shared": 3}, "its /shared is not empty", "hosts.storage: mounted"),
         (
+            {"image_room": 5 << 20},
+            "5.0 GiB are free for /var/lib/orchestrator, the trainer's image needs 6 GiB",
+            "sudo mount",
+        ),
+        (
+            {"image_room": 15 << 20, "gpus": 1},
+            "15.0 GiB are free for /var/lib/orchestrator, the trainer's",
+            "sudo mount",
+        ),
+        (
             {"shared": 0, "real_shared": "/nfs/lab"},
             "its /shared is a link to /nfs/lab, which does not exist in the trainer container",
             "echo '/nfs/lab /shared none bind,_netdev 0 0' | sudo tee -a /etc/fstab && sudo mount /shared`",
@@ -107,6 +121,8 @@ def test_unmet_requirement_is_reported_with_its_remedy(changes: dict[str, Any], 
         {"mark_id": OURS, "mark_cluster": "demo", "shared": 3},
         {"account": "orchestrator:x:700:700::/home/orchestrator:/bin/bash", "account_sudo": "yes"},
         {"shared": 0, "real_shared": "/shared"},
+        {"image_room": 6 << 20},
+        {"image_room": 16 << 20, "gpus": 1},
         {
             "account": "orchestrator:x:700:700::/srv/o:/bin/bash",
             "real_home": "/srv/o",
@@ -123,7 +139,7 @@ def test_file_of_the_sudo_right_has_no_dot_in_its_name() -> None:
     surveyed = host(sudo="sudo: a password is required")
     dotted = replace(surveyed, resolved=Resolved(hostname="10.0.0.10", user="jane.doe", port=22))
     [finding] = preflight_checks.problems(dotted, config(), OURS)
-    assert finding.hint == "there: `echo 'jane.doe ALL=(ALL) NOPASSWD: ALL' | sudo tee /etc/sudoers.d/jane_doe`"
+    assert finding.hint == "there: `echo 'jane.doe ALL=(ALL) NOPASSWD: ALL' | sudo tee -a /etc/sudoers.d/jane_doe`"
 
 
 def test_links_are_accepted_without_a_trainer_container() -> None:
@@ -131,6 +147,18 @@ def test_links_are_accepted_without_a_trainer_container() -> None:
     linked = host(account=account(700), shared=3, trainer="yes", **links)
     assert problems_of(linked, config(storage="mounted", trainer="installed")) == []
     assert len(problems_of(linked, config(storage="mounted"))) == 2
+
+
+@pytest.mark.parametrize(("directory", "measured"), [("orchestrator", 1), ("orchestrator/trainer/image", 0)])
+def test_survey_measures_free_space_unless_the_image_is_unpacked(tmp_path: Path, directory: str, measured: int) -> None:
+    (tmp_path / directory).mkdir(parents=True)
+    script = Path(hosts.__file__).with_name("survey.sh").read_text().replace("/var/lib", str(tmp_path))
+    ran = subprocess.run(["sh", "-c", script], check=True, capture_output=True, text=True)
+    assert len(re.findall(r"^survey image_room \d+$", ran.stdout, re.MULTILINE)) == measured
+
+
+def test_free_space_is_not_needed_without_a_trainer_container() -> None:
+    assert problems_of(host(image_room=1, trainer="yes"), config(trainer="installed")) == []
 
 
 def test_docker_as_a_snap_is_accepted_without_a_trainer_container() -> None:

@@ -160,6 +160,7 @@ def test_configured_machine_keeps_its_mark(tmp_path: Path, configured: str, file
     mark = tmp_path / "etc" / "orchestrator" / "deployment"
     mark.parent.mkdir(parents=True)
     mark.write_text("id 1a2b3c4d\nnode demo-worker-0\naccount found\n")
+    (tmp_path / "var" / "lib" / "orchestrator").mkdir(parents=True)  # a mount of the owner: a teardown leaves it, empty
     for name in files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("# BEGIN ORCHESTRATOR BLOCK\n")

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from orchestrator import state
-from orchestrator.errors import ContractError, StateError
+from orchestrator.errors import CommandFailed, ContractError, StateError
 from orchestrator.runs import choose_checkpoint, collected_files, fetch_limits, run_record
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import CheckpointEntry, Checkpoints, RunStatus
@@ -369,3 +369,27 @@ def test_output_at_the_limits_is_fetched(run_on_head: Path) -> None:
 def test_impossible_numbers_of_files_are_refused(run_on_head: Path) -> None:
     with pytest.raises(ContractError, match="demo-head sends no numbers of files in output/"):
         collect(hostile("sh", b"many\n"))
+
+
+def upload() -> None:
+    with ssh_stand_in.session() as head:
+        collected_files.upload_checkpoint(state.for_cluster("demo"), head, builders.run(id="a"))
+
+
+def test_uploaded_checkpoints_are_those_that_were_fetched(run_on_head: Path) -> None:
+    write(run_on_head, {"config.json": "{}"})
+    fetched = {name: text for name, text in tree(collect()).items() if name.startswith(("checkpoints/", "config"))}
+    shutil.rmtree(run_on_head)
+    upload()
+    assert tree(run_on_head) == fetched
+
+
+def test_index_of_checkpoints_that_cannot_be_stored_is_not_uploaded(run_on_head: Path) -> None:
+    """Tar goes on to the next file, here after one whose name a directory has; without space it does the same."""
+    write(run_on_head, {"config.json": "{}"})
+    collect()
+    shutil.rmtree(run_on_head)
+    write(run_on_head, {"checkpoints/epoch-0003/state/in-the-way": ""})
+    with pytest.raises(CommandFailed, match="send files"):
+        upload()
+    assert not (run_on_head / "checkpoints" / "index.json").exists()

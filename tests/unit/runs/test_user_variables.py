@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -172,3 +173,19 @@ def test_fetching_an_ended_run_removes_variables_unread(
         here = collected_files.collect(state.for_cluster("demo"), head, builders.run(id="a", queue=queue)).directory
     assert sorted(path.name for path in run_on_head.iterdir()) == remaining
     assert not (here / run_record.ENVIRONMENT).exists()
+
+
+@pytest.mark.parametrize(("seconds", "remains"), [(1, True), (600, False)])
+def test_variables_of_a_run_that_is_being_started_stay(
+    run_on_head: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, remains: bool
+) -> None:
+    """Its unit does not exist yet, and makes the log; a command that was killed meanwhile starts it never."""
+    (run_on_head.parent / "sudo").write_text("#!/bin/sh\necho inactive\n")
+    (run_on_head.parent / "sudo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{run_on_head.parent}:{os.environ['PATH']}")
+    variables = run_on_head / run_record.ENVIRONMENT
+    with ssh_stand_in.session() as head:
+        user_variables.send(head, builders.run(id="a"), {"TOKEN": "secret"})
+        os.utime(variables, (time.time() - seconds,) * 2)
+        user_variables.remove(head, [builders.run(id="a")])
+    assert variables.exists() is remains

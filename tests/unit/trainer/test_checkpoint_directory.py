@@ -1,5 +1,6 @@
 """Directory of checkpoints after a kill at any moment."""
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +53,17 @@ def test_checkpoint_stays_until_its_replacement_is_listed(
     with pytest.raises(Killed):
         written.add(entry("epoch-0001", 10), fill)
     monkeypatch.undo()
+    assert named(written.directory) == ["first"]
+
+
+def test_checkpoint_without_space_leaves_none_of_its_files(written: Storage) -> None:
+    def fill(directory: Path) -> None:
+        (directory / "state").write_text("a part")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        written.add(entry("epoch-0002", 20), fill)
+    assert sorted(path.name for path in written.directory.iterdir()) == ["epoch-0001", "index.json"]
     assert named(written.directory) == ["first"]
 
 

@@ -76,6 +76,14 @@ def test_rank_whose_wrapper_was_killed_is_the_cause() -> None:
     assert (failure.reason, failure.rank, failure.host, failure.exit_code) == ("rank", 1, "host-1", 137)
 
 
+def test_killed_wrapper_is_the_cause_before_ranks_that_followed() -> None:
+    """Its node restarted at once, so that it takes connections again, and reset those of the other ranks."""
+    log = ["[0]<stderr>:HorovodInternalError: Connection reset by peer", "[2]<stdout>:step 1"]
+    records = [builders.rank(0, exit_code=1, ended=4.0), *(builders.rank(rank, exit_code=None) for rank in (2, 1))]
+    failure = first_failure.first_failure(records, log, gone=[])
+    assert (failure.rank, failure.host, failure.exit_code) == (1, "host-1", 137)
+
+
 @pytest.mark.parametrize("records", [[], [builders.rank(0)]])
 def test_launcher_is_the_cause_if_no_rank_failed(records: list[object]) -> None:
     log = [f"line {number}" for number in range(100)]

@@ -67,6 +67,29 @@ def test_stopped_trainer_may_write_a_checkpoint(start: Start, training: Path, mo
     assert not wrapped_rank.record(training, 0).terminated
 
 
+ENDS_WELL = HEEDS.replace("sys.exit(75)", "sys.exit(0)")
+
+
+def test_trainer_that_was_complete_when_the_stop_came_has_finished(
+    start: Start, training: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUN_DIRECTORY", str(training))
+    process = supervised_run.supervise(start, training, "-c", supervised_run.LAUNCH, str(training), ENDS_WELL)
+    supervised_run.pid_in_log(training)
+    process.terminate()
+    assert process.wait() == 0
+    assert supervised_run.status(training).state == "finished"
+
+
+def test_script_that_ends_well_on_request_is_stopped(start: Start, run_directory: Path) -> None:
+    code = "import os, signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); "
+    process = supervised_run.supervise(start, run_directory, "-c", code + wrapped_rank.SLEEP)
+    supervised_run.pid_in_log(run_directory)
+    process.terminate()
+    assert process.wait() == 0
+    assert supervised_run.status(run_directory).state == "stopped"
+
+
 def test_trainer_that_does_not_end_by_itself_is_ended(start: Start, training: Path) -> None:
     process = supervised_run.supervise(
         start, training, "-c", supervised_run.LAUNCH, str(training), wrapped_rank.SLEEP, by=supervised_run.IN_HASTE
@@ -98,6 +121,15 @@ def test_processes_in_other_sessions_are_swept(start: Start, run_directory: Path
     process = supervised_run.supervise(start, run_directory, "-c", f"{LEAVE_A_DAEMON}\nsys.exit({exit_code})")
     assert process.wait() == exit_code
     assert waiting.ends(supervised_run.pid_in_log(run_directory))
+
+
+def test_processes_are_swept_if_the_storage_fails_meanwhile(start: Start, run_directory: Path) -> None:
+    """The list of hosts is gone when the launcher ends, and the user's variables cannot be removed."""
+    broken = "import os, sys; os.remove(sys.argv[1] + '/hostfile'); os.mkdir(sys.argv[1] + '/environment.json')"
+    code = f"{LEAVE_A_DAEMON}\n{broken}"
+    assert supervised_run.supervise(start, run_directory, "-c", code, str(run_directory)).wait() == 0
+    assert waiting.ends(int((run_directory / "log").read_text().split()[0]))
+    assert supervised_run.status(run_directory).state == "finished"
 
 
 def test_unmarked_process_is_swept_on_the_head(start: Start, run_directory: Path) -> None:
