@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn
 
-from orchestrator import gpu_compatibility, state
+from orchestrator import gpu_compatibility, progress, state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config, expanded, stored
 from orchestrator.docker import context
@@ -39,6 +39,8 @@ def preflight(config: Config, record: Record | None) -> None:
         *(partial(_throw, p) for p in [*between, *problems, *changes]),
         lambda: survey_answers.account_id(surveyed),
     )
+    for line in preflight_checks.notes(surveyed, config):
+        progress.note(line)
 
 
 def _throw(error: PreflightError) -> NoReturn:

@@ -124,6 +124,19 @@ def _docker(survey: HostSurvey) -> Findings:
         )
 
 
+def notes(surveyed: Sequence[SurveyedHost], config: Config) -> Iterator[str]:
+    """Yield what a deploy does to programs of other people on the hosts."""
+    if config.hosts.trainer != "container" or config.gpu.driver == "none":
+        return
+    for host in surveyed:
+        if host.survey and host.survey.containers:
+            yield (
+                f"note: {host.login}: the deploy restarts Docker, which ends {host.survey.containers} running"
+                f' container{"s" * (host.survey.containers != 1)}: `"live-restore": true` in /etc/docker/daemon.json'
+                " there, and `sudo systemctl reload docker`, keep them"
+            )
+
+
 def _disk(survey: HostSurvey, config: Config) -> Findings:
     """Yield a disk that the trainer's image would fill; often it is the disk of the whole system."""
     least = LEAST_ROOM[survey.gpus > 0 and config.gpu.driver != "none"]

@@ -1,5 +1,5 @@
-# Prints the survey of this machine, one value per line. Changes nothing, and uses sudo only to test whether it works and
-# to list the rules of ufw.
+# Prints the survey of this machine, one value per line. Changes nothing, and uses sudo only to test whether it works, to
+# list the rules of ufw, and to ask Docker for its settings.
 survey() { printf 'survey %s %s\n' "$1" "$2"; }
 
 gpus=0 model=
@@ -59,6 +59,14 @@ if grep -qs '^ENABLED=yes' /etc/ufw/ufw.conf && rules=$(LC_ALL=C sudo -n ufw sta
       from=$(echo "$rules" | sed -En 's/^(Anywhere|[0-9]+:[0-9]+).* (ALLOW|LIMIT)( IN)? +([^ ]+).*/\4/p')
       survey ufw active
       survey ufw_admits "$(echo $from)" ;;
+  esac
+fi
+# Running containers, if a deploy restarts Docker to let it use GPUs, and the restart ends them.
+answers='{{json .Runtimes}} {{.LiveRestoreEnabled}} {{.ContainersRunning}}'
+if [ $gpus != 0 ] && docker=$(sudo -n docker info --format "$answers" 2> /dev/null); then
+  case $docker in
+    *'"nvidia"'* | *' true '*) ;;
+    *[0-9]) survey containers "${docker##* }" ;;
   esac
 fi
 if [ -x /opt/orchestrator/bin/python ]; then survey trainer yes; fi

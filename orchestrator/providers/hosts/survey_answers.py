@@ -26,8 +26,8 @@ class HostSurvey(BaseModel):
     number of entries in /shared (None if it does not exist), ``shared_kept`` is "yes" if a teardown kept files in it;
     ``shared_cluster`` and ``shared_id`` are the cluster and the deployment that use it, if it is mounted;
     ``docker_snap`` is "yes" if Docker is installed as a snap. ``image_room`` is the free space in KiB for the trainer's
-    image, None if it has one. ``ufw`` is "active" if this firewall limits connections to the host to some networks:
-    ``ufw_admits``.
+    image, None if it has one. ``containers`` is the number of those that end when a deploy restarts Docker. ``ufw``
+    is "active" if this firewall limits connections to the host to some networks: ``ufw_admits``.
     """
 
     system: str
@@ -57,6 +57,7 @@ class HostSurvey(BaseModel):
     trainer: str = ""
     docker_snap: str = ""
     image_room: int | None = None
+    containers: int = 0
     ufw: str = ""
     ufw_admits: list[str] = []
 

@@ -36,11 +36,16 @@ def adopt(machine: Path, deployment: str) -> None:
     mark.write_text(f"cluster demo\nid {deployment}\nnode demo-head\n")
 
 
-def run(machine: Path, script: str) -> str:
-    """Run a script of the role or of the provider, with other paths, and return its output."""
+def run_template(machine: Path, template: str) -> str:
+    """Run a script of the role, as Ansible renders it."""
     environment = Environment(trim_blocks=True)  # noqa: S701
     environment.filters["quote"] = shlex.quote
-    text = environment.from_string(script).render(ansible_user="lab", groups={}, inventory_hostname="demo-head")
+    rendered = environment.from_string(template).render(ansible_user="lab", groups={}, inventory_hostname="demo-head")
+    return run(machine, rendered)
+
+
+def run(machine: Path, text: str) -> str:
+    """Run a script with other paths, and return its output."""
     text = text.replace("/shared", f"{machine}/shared").replace("/etc/", f"{machine}/etc/")
     path = f"{machine / 'bin'}:{os.environ['PATH']}"
     argv = ["sh", "-c", f"changed={machine}/changed\n{text}"]
@@ -51,12 +56,12 @@ def mark(machine: Path) -> None:
     """Run the part of the role that marks the storage."""
     text = (ROLE / "templates" / "write_files.sh.j2").read_text()
     [part] = re.findall(r"^directory /shared .*\n((?s:.*?^{% endif %}\n))", text, re.MULTILINE)
-    run(machine, f"set -eu\n{part}")
+    run_template(machine, f"set -eu\n{part}")
 
 
 def remove(machine: Path) -> None:
     [task] = yaml.safe_load((ROLE / "tasks" / "absent_storage.yml").read_text())
-    run(machine, task["ansible.builtin.shell"])
+    run_template(machine, task["ansible.builtin.shell"])
 
 
 def test_head_marks_the_storage_once_and_a_survey_reports_it(machine: Path) -> None:
