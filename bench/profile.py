@@ -8,7 +8,8 @@ from typing import Any
 from bench import one_network
 from bench import train_ours as ours
 from bench.harness import write_page
-from bench.train_comparisons import MODELS, RESNET50
+from bench.train_comparisons import MODELS
+from bench.train_ours import RESNET50
 from orchestrator.cluster import PYTHON
 from orchestrator.runs import run_record
 

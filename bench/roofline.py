@@ -12,9 +12,9 @@ from typing import Any
 from bench import one_network
 from bench import train_ours as ours
 from bench.harness import write_page
-from bench.train_comparisons import MODELS, RESNET50
+from bench.train_comparisons import MODELS
 from bench.train_containers import Place
-from bench.train_ours import Work
+from bench.train_ours import RESNET50, Work
 from orchestrator.cluster import PYTHON
 
 PRODUCTS = ("forward", "inputs", "weights")

@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any
 
 from bench import train_ours as ours
+from bench import train_ranks
 from bench.harness import Row, paired
 from bench.train_contestants import Contestants, Sitting
-from bench.train_ours import EPOCHS, Work
+from bench.train_ours import EPOCHS, RESNET50, Work
 from orchestrator.cluster import PYTHON, SHARED
 
-RESNET50 = Work("resnet50", pixels=128, batch=32, steps=6, classes=1000)
 AT_224 = replace(RESNET50, pixels=224, steps=3)
 SMOKE_MODELS = ("dense",)  # a table; images are in the other rows
 MODELS = (
@@ -117,30 +117,6 @@ def _model(sitting: Sitting, network: Work) -> list[Row]:
 FIT = "model.fit"
 
 
-def ranks(sitting: Sitting) -> list[Row]:
-    """Compare two ranks of one core each with two independent processes."""
-    place = replace(sitting.place, cores=sitting.place.cores[:2])
-    assert len(place.cores) == 2, "two ranks need two cores"
-
-    work = sitting.work(RESNET50)
-
-    def launched(defaults: bool) -> float:
-        run = ours.run(place, work, 2, 1)
-        return ours.rate(ours.train_on_ranks(place, run, horovods=defaults)) / 2
-
-    def apart() -> float:
-        results = ours.train_independently(place, [ours.run(place, work, 1, 1) for _ in range(2)])
-        return statistics.mean(map(ours.rate, results))
-
-    own, horovod, independent = (
-        "2 ranks, 1 core each, ResNet-50, per rank",
-        "the same, Horovod's defaults",
-        "2 processes apart",
-    )
-    measured = sitting.compare({own: lambda: launched(False), horovod: lambda: launched(True), independent: apart})
-    return [paired(measured, own, independent, "≥ 0.95"), paired(measured, horovod, independent, "")]
-
-
 def first_step(sitting: Sitting) -> list[Row]:
     """Measure the time to the first step, and count the functions traced after it."""
     place, work, parts = sitting.place, replace(sitting.work(RESNET50), steps=3), list[dict[str, float]]()
@@ -202,7 +178,8 @@ ROWS = {
     "resnet50": resnet50,
     "unchanged": unchanged,
     "models": models,
-    "ranks": ranks,
+    "ranks": train_ranks.ranks,
+    "half-cores": train_ranks.half_cores,
     "first-step": first_step,
     "input": inputs,
 }

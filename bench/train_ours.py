@@ -45,6 +45,9 @@ class Work:
     table: bool = False
 
 
+RESNET50 = Work("resnet50", pixels=128, batch=32, steps=6, classes=1000)
+
+
 def run(place: Place, work: Work, world: int, threads: int, precision: str | None = None, epochs: int = EPOCHS) -> Run:
     """Create a run with all files in its directory.
 
