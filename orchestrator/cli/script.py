@@ -20,8 +20,9 @@ from orchestrator.cli.launch_options import (
     RequirementsFile,
 )
 from orchestrator.cli.options import ConfigFile, Json, Name, key
-from orchestrator.runs import requirements, script, unsent_files, user_variables
+from orchestrator.runs import requirements, script, unread_requirements, unsent_files, user_variables
 from orchestrator.runs.jobs import scripts
+from orchestrator.runs.launchers import choose_launcher
 
 Launcher = Annotated[str | None, key("launch.launcher", "--launcher")]
 ParameterServers = Annotated[int | None, key("launch.parameter_servers", "--parameter-servers")]
@@ -68,10 +69,12 @@ def run_script(
     packages = None if no_packages else requirements.find(command, requirements_file, wheels, *secret)
     source = script.gather(command, *secret, wheels=wheels)
     progress.note(unsent_files.note_on_arguments(source))
-    if dry_run:
-        progress.note(unsent_files.note_on_imports(source))
-        return result_tables.source(source, json, packages)
+    if packages is None and not no_packages:
+        progress.note(unread_requirements.note(source.directory))
     config = chosen_cluster.load_config(config_file, name, flags)
+    if dry_run:
+        choose_launcher.choose(config.launch, source)
+        return result_tables.source(source, json, packages)
     state_dir, cluster, digest = launch_options.deployed(config)
     for left_out, reason in source.left_out.items():
         progress.note(f"not sent: {left_out}: {reason}")

@@ -17,6 +17,7 @@ IMAGE_PYTHON = "3.11"  # Debian 12's
 INDEX = re.compile(r"-[if]\b|--(?:index-url|extra-index-url|find-links)\b")
 VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
 BASE = rf"{WHEELS}/.*|local/\d+/(?:[^/]+\.(?:toml|cfg|txt|whl|zip|gz|bz2|tgz)|setup\.py)"
+NO_PACKAGE = re.compile(r"^\s*package(?:-mode)?\s*=\s*false\b", re.MULTILINE)  # Poetry's and uv's keys
 TABLE = re.compile(r"^\s*\[\s*(project|build-system)\s*\]", re.MULTILINE)  # Python 3.10 has no parser for TOML
 
 
@@ -110,9 +111,11 @@ def _read(path: Path, *secret: Path | None, wheels: Path | None = None) -> Requi
         return Requirements(path.name, reader.requested, reader.lines, reader.constraints, reader.files)
     text = read_text(path)
     tables = set(TABLE.findall(text))
-    if "build-system" in tables:
+    if "build-system" in tables and not NO_PACKAGE.search(text):
         return Requirements(path.name, ["."], [reader.package(path.parent)], [], reader.files)
-    return Requirements(path.name, [f"the dependencies of {path.name}"], pyproject=text) if tables else None
+    if "project" not in tables:
+        return None
+    return Requirements(path.name, [f"the dependencies of {path.name}"], pyproject=text)
 
 
 def _from_wheels(requirements: Requirements, directory: Path) -> Requirements:

@@ -109,7 +109,8 @@ def _is_local(value: str, editable: bool) -> bool:
     """Tell whether a requirement is a path, as pip does. Raises ConfigError for the URL of a file."""
     target = PER_LINE.split(value)[0]
     if "file:" in target:
-        raise ConfigError([f"run: {value}: is the URL of a file"], "write the path of the file instead")
+        conda = "`pip list --format=freeze > requirements.txt` writes versions in place of conda's own paths"
+        raise ConfigError([f"run: {value}: is the URL of a file"], f"write the path of the file instead; {conda}")
     if REMOTE.match(target):
         return False
     path = target.partition(";")[0].strip()

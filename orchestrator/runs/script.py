@@ -8,11 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orchestrator.cluster import SHARED
 from orchestrator.config import is_file
 from orchestrator.errors import ConfigError
 from orchestrator.runs import sent_files
 
-LAUNCHERS = {"horovodrun", "mpirun", "mpirun.openmpi", "mpiexec", "orterun", "torchrun", "accelerate", "deepspeed"}
+LAUNCHERS = {
+    *("horovodrun", "mpirun", "mpirun.openmpi", "mpiexec", "orterun", "torchrun", "accelerate", "deepspeed"),
+    "srun",
+}
+# With `run`, these start a program in an environment of this machine.
+MANAGERS = {"conda", "hatch", "mamba", "micromamba", "pdm", "pipenv", "pixi", "poetry", "rye", "uv"}
 # By `python -m`, these or a module below them.
 LAUNCHER_MODULES = (
     *("torch.distributed.run", "torch.distributed.launch", "accelerate.commands", "deepspeed.launcher"),
@@ -24,6 +30,7 @@ ACCELERATE = (
     " as in --env ACCELERATE_MIXED_PRECISION=bf16"
 )
 INTERPRETER = re.compile(r"python[\d.]*|bash|sh|env")
+SETTING = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 
 
 def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
@@ -35,6 +42,7 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
     """
     if not argv:
         raise ConfigError(["run: nothing to run: `orchestrator run -- python my_script.py`"])
+    _require_no_setting(argv)
     argv = _with_interpreter(_with_interpreter_of_nodes(argv))
     for position, argument in enumerate(argv):
         _require_no_launcher(argv, position)
@@ -49,8 +57,19 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
         if path.suffix == ".py":
             raise ConfigError([f"run: {argument}: no such file"])
     raise ConfigError(
-        [f"run: no script in `{' '.join(argv)}`: name one, as in `orchestrator run -- python my_script.py`"]
+        [f"run: no script in `{' '.join(argv)}`: name one, as in `orchestrator run -- python my_script.py`"],
+        "write the command of an installed program, as `yolo train` or `make`, into a file:"
+        " `orchestrator run -- bash start.sh`",
     )
+
+
+def _require_no_setting(argv: Sequence[str]) -> None:
+    """Raise ConfigError if ``argv`` begins with NAME=VALUE, which only a shell understands; the value may be secret."""
+    if SETTING.fullmatch(argv[0]) and not is_file(Path(argv[0])):
+        name = argv[0].partition("=")[0]
+        raise ConfigError(
+            [f"run: {name}=...: is a variable, not a program"], f"`orchestrator run --env {name}=VALUE -- ...` sets it"
+        )
 
 
 def _with_interpreter_of_nodes(argv: Sequence[str]) -> list[str]:
@@ -86,8 +105,12 @@ def _require_no_launcher(argv: Sequence[str], position: int) -> None:
     A local file of a launcher's name is the user's own program, except in a directory ``bin``, as of .venv.
     """
     word, module = argv[position], module_at(argv, position)
+    problem = "is a launcher, and `run` starts every rank itself: leave it and its options out"
     if any(f"{module}.".startswith(f"{launcher}.") for launcher in LAUNCHER_MODULES):
         named = f"-m {module}"
+    elif _program(word) in MANAGERS and [*argv[position + 1 : position + 2]] == ["run"]:
+        named = f"{word} run"
+        problem = "starts programs of this machine's environment, and the nodes have their own: leave it out"
     elif _program(word) in LAUNCHERS and (Path(word).parent.name == "bin" or not _names_file(argv, position)):
         named = word
     else:
@@ -96,7 +119,7 @@ def _require_no_launcher(argv: Sequence[str], position: int) -> None:
     begins = next((index for index, word in enumerate(rest) if word == "-m" or word.endswith(".py")), None)
     script = "my_script.py" if begins is None else shlex.join(rest[begins:])
     raise ConfigError(
-        [f"run: {named}: is a launcher, and `run` starts every rank itself: leave it and its options out"],
+        [f"run: {named}: {problem}"],
         f"`orchestrator run -- python {script}`; --np sets the number of ranks, --launcher names a launcher"
         + (ACCELERATE if "accelerate" in (_program(word), module.partition(".")[0]) else ""),
     )
@@ -157,6 +180,16 @@ def gather(argv: Sequence[str], *secret: Path | None, wheels: Path | None = None
     refused = [argument for argument in command if os.path.normpath(argument) in left_out]
     if refused:
         raise ConfigError(
-            [f"run: {argument}: is not sent: {left_out[os.path.normpath(argument)]}" for argument in refused]
+            [f"run: {argument}: is not sent: {left_out[os.path.normpath(argument)]}" for argument in refused],
+            _copy(directory, refused[0]),
         )
     return Source(directory, command, files, left_out, directories)
+
+
+def _copy(directory: Path, argument: str) -> str:
+    """Return the remedy for an argument that is a link out of ``directory``; "" for another."""
+    real = (directory / argument).resolve()
+    if real.is_relative_to(directory.resolve()):
+        return ""
+    copy = shlex.join(["orchestrator", "cp", str(real), f"head:{SHARED}/"])
+    return f"`{copy}` copies it, and the script finds it as {SHARED}/{real.name}"

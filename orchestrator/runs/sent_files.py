@@ -1,5 +1,6 @@
 """Select the files that are sent with a script: all of its directory, without ignored files, caches and credentials."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
@@ -59,23 +60,26 @@ def readable() -> Iterator[None]:
 class _Selection:
     """Selection of files in ``directory``: no hidden or ignored files, caches, environments or credentials.
 
+    A hidden file that a line of IGNORE names in full, as ``!.project-root``, is selected: programs look for such files.
     Links are followed within the directory, never out of it.
     """
 
     def __init__(self, directory: Path, secret: Sequence[Path | None], wheels: Path | None) -> None:
         self.root, self.directory = directory.resolve(), directory
         self.wheels = wheels.resolve() if wheels else None
-        self.secret, self.ignored = secret_files.named(*secret), _ignored(directory / IGNORE)
-        self.left_out, self.size = dict[str, str](), 0
+        self.secret = secret_files.named(*secret)
+        self.ignored, self.wanted = _patterns(directory / IGNORE)
+        self.left_out, self.sizes = dict[str, str](), Counter[str]()
         self.directories = dict[str, Path]()
 
     def files(self, directory: Path, above: frozenset[Path]) -> Iterator[Path]:
         """Yield the files below ``directory``, never again those of a directory ``above`` it. Raises OSError."""
         ancestors = above | {directory.resolve()}
         for entry in sorted(directory.iterdir()):
-            if _is_private(entry.name):
+            name = str(entry.relative_to(self.directory))
+            if _is_private(entry.name) and (name not in self.wanted or entry.is_dir()):
                 continue
-            name, is_directory = str(entry.relative_to(self.directory)), entry.is_dir()
+            is_directory = entry.is_dir()
             if self.ignored.match_file(f"{name}/" if is_directory else name):
                 self.directories |= {name: entry} if is_directory and not self._reason(entry) else {}
                 continue
@@ -95,7 +99,8 @@ class _Selection:
         real = entry.resolve()
         if not real.is_relative_to(self.root):
             return f"it is a link out of the directory, to {real}"
-        if any(_is_private(part) for part in real.relative_to(self.root).parts):
+        inside = real.relative_to(self.root)
+        if any(map(_is_private, inside.parts)) and str(inside) not in self.wanted:
             return f"it is a link to {real}, which is not sent"
         if real == self.wheels:
             return "it is the directory of --wheels"
@@ -104,9 +109,10 @@ class _Selection:
         return "" if entry.is_dir() else secret_files.reason(entry) or secret_files.reason(real)
 
     def _count(self, path: Path) -> None:
-        self.size += path.stat().st_size
-        if self.size > MOST:
-            more = f"run: {self.directory} holds more than {MOST >> 20} MiB"
+        self.sizes[path.relative_to(self.directory).parts[0]] += path.stat().st_size
+        if self.sizes.total() > MOST:
+            largest = ", ".join(f"{name} ({size >> 20:,} MiB)" for name, size in self.sizes.most_common(3))
+            more = f"run: {self.directory} holds more than {MOST >> 20} MiB, as counted so far in {largest}"
             raise ConfigError(
                 [f"{more}: list files that the script does not need in {IGNORE}, or move it to its own directory"]
             )
@@ -116,12 +122,13 @@ def _is_private(name: str) -> bool:
     return name.startswith(".") or name in LEFT_OUT
 
 
-def _ignored(path: Path) -> GitIgnoreSpec:
-    """Read patterns in the syntax of .gitignore from ``path``. Raises ConfigError."""
+def _patterns(path: Path) -> tuple[GitIgnoreSpec, set[str]]:
+    """Read patterns in the syntax of .gitignore from ``path``, and what lines with ``!`` name. Raises ConfigError."""
     try:
-        return GitIgnoreSpec.from_lines(bounded_files.read_text(path).splitlines())
+        lines = bounded_files.read_text(path).splitlines()
+        return GitIgnoreSpec.from_lines(lines), {line[1:].strip().lstrip("/") for line in lines if line[:1] == "!"}
     except FileNotFoundError:
-        return GitIgnoreSpec.from_lines([])
+        return GitIgnoreSpec.from_lines([]), set()
     except ValueError as error:
         problem = str(error) if isinstance(error, bounded_files.Unreadable) else f"{path}: {error}"
         raise ConfigError([f"run: {problem}"], "one pattern a line, as in .gitignore") from error

@@ -1,10 +1,10 @@
 """Recognize the launcher that a script needs by what it imports, without executing it."""
 
-import ast
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+import re
+from collections.abc import Set
 from typing import NamedTuple
 
+from orchestrator.runs.launchers import python_imports
 from orchestrator.runs.script import Source, module_at
 
 MPI = "mpi4py"  # `python -m mpi4py script.py` executes the script too
@@ -19,15 +19,21 @@ BY_MODULE = {
     "lightning": "torchrun",
     "pytorch_lightning": "torchrun",
     "accelerate": "torchrun",
+    "lightning_fabric": "torchrun",
     "transformers.Trainer": "torchrun",
     "transformers.Seq2SeqTrainer": "torchrun",
+    "transformers.trainer": "torchrun",
+    "sentence_transformers.SentenceTransformerTrainer": "torchrun",
     "trl": "torchrun",
     "deepspeed": "torchrun",
+    "colossalai": "torchrun",
+    "composer.Trainer": "torchrun",
+    "fastai.distributed": "torchrun",
+    "ignite.distributed": "torchrun",
+    "mmengine.runner": "torchrun",
     "tensorflow.distribute": "tensorflow",
 }
 PARAMETER_SERVER = "tensorflow.distribute.ParameterServerStrategy"
-LARGEST = 1 << 20  # bytes of a source file
-ROOTS = ("", "src/")  # directories of modules: that which is sent, and the usual one of a package installed from it
 
 
 class Needed(NamedTuple):
@@ -41,32 +47,46 @@ class Needed(NamedTuple):
 def needed(source: Source) -> Needed:
     """Recognize the launcher that a script needs, from the script and the files of its directory that it imports.
 
-    A program that is not Python's may start anything, and a script that imports none of these needs nothing.
+    A program that is not Python's may start anything, and a script that imports none of these needs nothing. An import
+    that may fail, as of ``ray`` in ``try``, decides only if no other does: scripts offer such packages as an option.
     """
     if module_of(source).partition(".")[0] == MPI:
         return Needed("mpirun", MPI)
     if python_file(source) is None:
         return Needed("horovod", "")
-    names = imported_names(source)
+    names = imported_names(source, optional=False)
+    return _decided(names) or _decided(imported_names(source)) or Needed("plain", "")
+
+
+def _decided(names: Set[str]) -> Needed | None:
+    """Return what the first of BY_MODULE among the imported ``names`` needs; None if none of them is."""
     servers = any(name.replace(".experimental", "") == PARAMETER_SERVER for name in names)
     for module, launcher in BY_MODULE.items():
         if any(f"{name}.".startswith(f"{module}.") for name in names):
             return Needed(launcher, module, servers and launcher == "tensorflow")
-    return Needed("plain", "")
+    return None
 
 
-def imported_names(source: Source) -> set[str]:
-    """Return the dotted names that the script, and the files of its directory that it imports, take from modules."""
+def imported_names(source: Source, *, optional: bool = True) -> set[str]:
+    """Return the dotted names that the script, and the files of its directory that it imports, take from modules.
+
+    Args:
+        source: The script and its files.
+        optional: Whether imports in a ``try`` that catches their failure count.
+
+    Returns:
+        The names, as ``torch.distributed.barrier``.
+    """
     script = python_file(source)
-    return set() if script is None else set(_names(script, source.files, set()))
+    return set() if script is None else python_imports.names(script, source.files, optional=optional)
 
 
-def mentions(source: Source, word: str) -> bool:
-    """Tell whether the command, or a program or a configuration that is sent, contains ``word``."""
-    if any(word in argument for argument in source.command):
+def mentions(source: Source, pattern: str) -> bool:
+    """Tell whether the command, or a program or a configuration that is sent, has text that matches ``pattern``."""
+    if any(re.search(pattern, argument) for argument in source.command):
         return True
     texts = (path for name, path in source.files.items() if name.endswith((".py", ".yaml", ".yml", ".json")))
-    return any(word.encode() in _content(path) for path in texts)
+    return any(re.search(pattern.encode(), python_imports.content(path)) for path in texts)
 
 
 def python_file(source: Source) -> str | None:
@@ -76,7 +96,7 @@ def python_file(source: Source) -> str | None:
     """
     if module := module_of(source):
         following = (word.removeprefix("./") for word in arguments(source) if word.endswith(".py"))
-        candidates = (*_files_of(module, "__main__"), *following)
+        candidates = (*python_imports.files_of(module, "__main__"), *following)
         return next((name for name in candidates if name in source.files), None)
     words = (word.removeprefix("./") for word in source.command)
     name = next((word for word in words if word in source.files), "")
@@ -102,66 +122,3 @@ def _split(source: Source) -> tuple[str, list[str]]:
         if word.removeprefix("./") in source.files:
             return "", following
     return "", []
-
-
-def _files_of(module: str, package_file: str) -> list[str]:
-    """Return the names that the file of ``module`` may have; ``package_file`` is that of a package."""
-    path = module.replace(".", "/")
-    return [f"{root}{path}{end}.py" for root in ROOTS for end in ("", f"/{package_file}")]
-
-
-def _names(file: str, files: Mapping[str, Path], visited: set[str]) -> Iterator[str]:
-    """Yield the dotted names that ``file``, and every file that it imports, takes from modules."""
-    visited.add(file)
-    tree, package = _parsed(files[file]), file.split("/")[:-1]
-    aliases = {}
-    for node in ast.walk(tree):
-        for alias, name in _imported(node, package):
-            aliases[alias] = name
-            yield name
-            for path in _files_of(name, "__init__"):
-                if path in files and path not in visited:
-                    yield from _names(path, files, visited)
-    yield from (name for node in ast.walk(tree) if isinstance(node, ast.Attribute) for name in _dotted(node, aliases))
-
-
-def _imported(node: ast.AST, package: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the name that an import in a module of ``package`` binds, and what it stands for."""
-    if isinstance(node, ast.Import):
-        for alias in node.names:
-            yield alias.asname or "", alias.name
-            if not alias.asname:
-                yield alias.name.partition(".")[0], alias.name.partition(".")[0]
-    elif isinstance(node, ast.ImportFrom):
-        parents = package[: max(0, len(package) - node.level + 1)] if node.level else ()
-        module = [*parents, *([node.module] if node.module else [])]
-        yield "", ".".join(module)
-        for alias in node.names:
-            yield alias.asname or alias.name, ".".join([*module, alias.name])
-
-
-def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> list[str]:
-    """Return ``tf.distribute.X`` as ``tensorflow.distribute.X``; nothing if it is not an attribute of a module."""
-    parts: list[str] = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    if not isinstance(node, ast.Name) or node.id not in aliases:
-        return []
-    return [".".join([aliases[node.id], *reversed(parts)])]
-
-
-def _parsed(path: Path) -> ast.AST:
-    """Parse a file; one that is too large or is not Python imports nothing."""
-    try:
-        return ast.parse(_content(path))
-    except (SyntaxError, ValueError, RecursionError):
-        return ast.Module(body=[], type_ignores=[])
-
-
-def _content(path: Path) -> bytes:
-    """Return the content of a file; nothing if it is too large or cannot be read."""
-    try:
-        return path.read_bytes() if path.stat().st_size <= LARGEST else b""
-    except OSError:
-        return b""

@@ -135,6 +135,21 @@ def test_pyproject_with_only_tools_needs_no_packages(project: Path) -> None:
     assert requirements.find(ARGV) is None
 
 
+@pytest.mark.parametrize("key", ["[tool.poetry]\npackage-mode = false", "[tool.uv]\npackage = false"])
+def test_pyproject_of_a_project_that_is_no_package_gives_dependencies(project: Path, key: str) -> None:
+    (project / "pyproject.toml").write_text(f"{BUILT}{key}\n")
+    assert find_requirements().pyproject == f"{BUILT}{key}\n"
+    (project / "pyproject.toml").write_text(f'[build-system]\nrequires = ["poetry-core"]\n{key}\n')
+    assert requirements.find(ARGV) is None
+
+
+def test_paths_of_conda_are_refused_with_the_command_for_versions(project: Path) -> None:
+    (project / "requirements.txt").write_text("certifi @ file:///croot/certifi_167/work/certifi\n")
+    with pytest.raises(ConfigError) as caught:
+        find_requirements()
+    assert "`pip list --format=freeze > requirements.txt`" in caught.value.hint
+
+
 def test_named_file_precedes_requirements_txt_and_pyproject(project: Path) -> None:
     (project / "pyproject.toml").write_text(BUILT)
     (project / "requirements.txt").write_text("emoji\n")

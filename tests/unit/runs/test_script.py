@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import ConfigError
-from orchestrator.runs import script, secret_files, sent_files, source_archive
+from orchestrator.runs import script, secret_files, source_archive
 from orchestrator.runs.script import Source
 from tests import waiting
 from tests.unit.conftest import Cli
@@ -69,6 +69,10 @@ def test_module_runs_in_the_working_directory(project: Path) -> None:
         (["python", "-m", "deepspeed.launcher.runner", "train.py"], "run: -m deepspeed.launcher.runner: is a"),
         (["python", "-m", "horovod.runner", "train.py"], "run: -m horovod.runner: is a launcher"),
         (["python", "-mtorch.distributed.run", "train.py"], "run: -m torch.distributed.run: is a launcher"),
+        (["srun", "python", "train.py"], "run: srun: is a launcher"),
+        (["uv", "run", "train.py"], "run: uv run: starts programs of this machine's environment"),
+        (["conda", "run", "-n", "mine", "python", "train.py"], "run: conda run: starts programs of"),
+        (["KERAS_BACKEND=jax", "python", "train.py"], "run: KERAS_BACKEND=...: is a variable, not a program"),
     ],
 )
 def test_command_without_an_existing_script_is_refused(argv: list[str], problem: str) -> None:
@@ -84,6 +88,7 @@ def test_command_without_an_existing_script_is_refused(argv: list[str], problem:
         (["python", "-m", "torch.distributed.run", "--nproc_per_node", "2", "train.py"], "python train.py`"),
         (["torchrun", "--nproc_per_node=2", "-m", "model.net", "-v"], "python -m model.net -v`"),
         (["mpirun", "-np", "2", "./go"], "python my_script.py`"),
+        (["poetry", "run", "python", "train.py", "--lr", "1"], "python train.py --lr 1`"),
     ],
 )
 def test_refused_launcher_names_the_command_without_it(argv: list[str], remedy: str) -> None:
@@ -263,6 +268,22 @@ def test_command_that_names_an_unsent_file_is_refused(project: Path, tmp_path: P
         script.gather(["python", "train.py", "./my.key"])
 
 
+def test_refused_link_out_of_the_directory_names_the_copy(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "big").mkdir()
+    (project / "data").symlink_to(tmp_path / "big")
+    with pytest.raises(ConfigError) as caught:
+        script.gather(["python", "train.py", "--data", "data"])
+    assert caught.value.hint.startswith(f"`orchestrator cp {tmp_path}/big head:/shared/`")
+    assert caught.value.hint.endswith("/shared/big")
+
+
+@pytest.mark.parametrize("argv", [["yolo", "train", "data=a.yaml"], ["make", "train"]])
+def test_installed_program_is_refused_with_the_remedy(project: Path, argv: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        script.locate(argv)
+    assert "`orchestrator run -- bash start.sh`" in caught.value.hint
+
+
 def test_orchestratorignore_excludes_files(project: Path) -> None:
     for name in ("data/big.bin", "data/keep.csv", "model/notes.md", "a.log", "deep/b.log"):
         (project / name).parent.mkdir(exist_ok=True)
@@ -292,6 +313,17 @@ def test_orchestratorignore_cannot_include_credentials(project: Path) -> None:
     assert "server.pem" not in gather().files
 
 
+def test_orchestratorignore_includes_a_hidden_file_that_it_names_in_full(project: Path) -> None:
+    for name in (".project-root", ".other", "model/.mark", ".git/config", ".cache.py"):
+        (project / name).touch()
+    (project / "link").symlink_to(".project-root")
+    lines = ("!.project-root", "!/model/.mark", "!.git", "!.env", "!*.py")
+    (project / ".orchestratorignore").write_text("\n".join(lines))
+    source = gather()
+    assert sorted(source.files) == [".project-root", "link", "model/.mark", "model/net.py", "train.py"]
+    assert source.left_out == {".env": "files of this name contain credentials"}
+
+
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"!\n"])
 def test_unreadable_orchestratorignore_is_named(project: Path, content: bytes) -> None:
     (project / ".orchestratorignore").write_bytes(content)
@@ -302,7 +334,9 @@ def test_unreadable_orchestratorignore_is_named(project: Path, content: bytes) -
 def test_dry_run_lists_files_and_starts_nothing(project: Path, tmp_path: Path, cli: Cli) -> None:
     (project / "server.pem").touch()
     finished = cli("run", "--dry-run", "--", "python", str(project / "train.py"))
-    assert (finished.returncode, finished.stderr) == (0, "")
+    assert finished.returncode == 0
+    assert finished.stderr.startswith("launcher: plain (")
+    assert len(finished.stderr.splitlines()) == 1
     assert [line.rstrip() for line in finished.stdout.splitlines()[1:]] == [
         "5      model/net.py",
         "5      train.py",
@@ -411,8 +445,11 @@ def test_dry_run_names_an_argument_that_is_not_sent(project: Path, cli: Cli) -> 
     assert "`orchestrator run -- python -m project.train`" in finished.stderr
 
 
-def test_too_large_directory_is_refused_with_the_limit(project: Path) -> None:
-    with (project / "weights").open("wb") as file:
-        file.truncate(sent_files.MOST + 1)  # a sparse file
-    with pytest.raises(ConfigError, match=r"more than 200 MiB: .* \.orchestratorignore"):
+def test_too_large_directory_is_refused_with_the_limit_and_its_largest_parts(project: Path) -> None:
+    (project / "wandb" / "run-1").mkdir(parents=True)
+    for name, size in (("data", 50 << 20), ("wandb/run-1/media", 150 << 20)):
+        with (project / name).open("wb") as file:
+            file.truncate(size + 1)  # a sparse file
+    largest = r"wandb \(150 MiB\), data \(50 MiB\), model \(0 MiB\)"
+    with pytest.raises(ConfigError, match=rf"more than 200 MiB, .* in {largest}: .* \.orchestratorignore"):
         gather()
