@@ -148,8 +148,10 @@ def train_on_ranks(place: Place, run: Run, horovods: bool = False) -> Results:
 
 def train_independently(place: Place, runs: Sequence[Run]) -> list[Results]:
     """Train independent runs at the same time, each on its own core."""
-    each = [f"taskset --cpu-list {core} {' '.join(run.command)} &" for core, run in zip(place.cores, runs, strict=True)]
-    place.run(["sh", "-c", f"{' '.join(each)} wait"], run_record.environment(runs[0]))
+    words = zip(place.cores, runs, strict=True)
+    each = [f'taskset --cpu-list {core} {" ".join(run.command)} & all="$all $!";' for core, run in words]
+    wait = "for one in $all; do wait $one || exit; done"
+    place.run(["sh", "-c", f"{' '.join(each)} {wait}"], run_record.environment(runs[0]))
     return [results(place, run) for run in runs]
 
 
