@@ -31,9 +31,7 @@ def problems(host: SurveyedHost, config: Config, deployment: str) -> list[Prefli
         *_connection(host),
         *_machine(host, host.survey, config),
         *_account(host, host.survey),
-        *(_links(host.survey) if config.hosts.trainer == "container" else ()),
-        *(_docker(host.survey) if config.hosts.trainer == "container" else ()),
-        *(_disk(host.survey, config) if config.hosts.trainer == "container" else ()),
+        *(_container(host.survey, config) if config.hosts.trainer == "container" else ()),
         *_mark(host, host.survey, deployment),
         *_address(host, host.survey),
         *_content(host, host.survey, config, deployment),
@@ -135,6 +133,13 @@ def notes(surveyed: Sequence[SurveyedHost], config: Config) -> Iterator[str]:
                 f' container{"s" * (host.survey.containers != 1)}: `"live-restore": true` in /etc/docker/daemon.json'
                 " there, and `sudo systemctl reload docker`, keep them"
             )
+
+
+def _container(survey: HostSurvey, config: Config) -> Findings:
+    """Yield what keeps the trainer's container from running on a host."""
+    yield from _links(survey)
+    yield from _docker(survey)
+    yield from _disk(survey, config)
 
 
 def _disk(survey: HostSurvey, config: Config) -> Findings:
