@@ -118,8 +118,9 @@ FIT = "model.fit"
 
 
 def first_step(sitting: Sitting) -> list[Row]:
-    """Measure the time to the first step, and count the functions traced after it."""
-    place, work, parts = sitting.place, replace(sitting.work(RESNET50), steps=3), list[dict[str, float]]()
+    """Measure the time to the first step, on a new node and later, and count the functions traced after it."""
+    place, work = sitting.place, replace(sitting.work(RESNET50), steps=3)
+    parts, later = list[dict[str, float]](), list[float]()
 
     def least() -> float:
         words = f"{work.model} {work.pixels} {work.channels} {work.classes} {work.batch}"
@@ -127,17 +128,23 @@ def first_step(sitting: Sitting) -> list[Row]:
         return parts[-1]["import"] + parts[-1]["trace"]
 
     def whole() -> float:
-        return ours.first_step(place, ours.run(place, work, 1, sitting.threads, epochs=1))
+        runs = [ours.run(place, work, 1, sitting.threads, epochs=1) for _ in range(2)]
+        first, second = ours.first_steps(place, runs)
+        later.append(second)
+        return first
 
-    label, reference = "exec to the end of the first step, ResNet-50", "TensorFlow's import and one trace"
-    measured = sitting.compare({label: whole, reference: least})
-    measured[PLAINEST] = [sum(part.values()) for part in parts]
+    reference = "TensorFlow's import and one trace"
+    measured = sitting.compare({FIRST_RUN: whole, reference: least})
+    measured |= {LATER_RUN: later, PLAINEST: [sum(part.values()) for part in parts]}
     medians = {name: statistics.median(part[name] for part in parts) for name in parts[0]}
     split = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in medians.items())
-    rows = [paired(measured, label, reference, "< 1.3", "s"), paired(measured, label, PLAINEST, "", "s")]
+    compared = [(LATER_RUN, PLAINEST, "≤ 0.9"), (LATER_RUN, FIRST_RUN, "≤ 0.7"), (FIRST_RUN, PLAINEST, "")]
+    rows = [paired(measured, *names, "s") for names in [*compared, (LATER_RUN, reference, "")]]
     return [*rows, Row(PLAINEST, "", split, "", ""), _traces(sitting)]
 
 
+FIRST_RUN = "exec to the end of the first step, ResNet-50, first run on a node"
+LATER_RUN = "the same, second run on the node"
 PLAINEST = "the plainest program that does a step"
 
 

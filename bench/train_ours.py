@@ -27,6 +27,7 @@ from tests import samples
 CONTROLLER = "gloo"  # ranks of one machine use no other
 EPOCHS = 3  # the first is not measured
 HOROVODS_CYCLE = 1.0  # ms
+EXEC = re.compile(r"\d+\.\d+\n")  # a rank is started
 FIRST = re.compile(r"step (\d+)/")
 MEMORY = 4 << 30  # bytes per rank, as a run records it; nothing here depends on it
 NUMBERS = itertools.count(1)
@@ -155,14 +156,26 @@ def train_independently(place: Place, runs: Sequence[Run]) -> list[Results]:
     return [results(place, run) for run in runs]
 
 
-def first_step(place: Place, run: Run) -> float:
-    """Return the seconds from a rank's exec to the end of its first step, reported only if a step takes a second."""
-    command = place.command(["sh", "-c", f"date +%s.%N; exec {' '.join(run.command)}"], run_record.environment(run))
+def first_steps(place: Place, runs: Sequence[Run]) -> list[float]:
+    """Execute the runs one after the other in one container, so on one node.
+
+    Args:
+        place: Where they run.
+        runs: Runs with steps of a second or more; a rank reports no more often.
+
+    Returns:
+        The seconds from the exec of each rank to the end of its first step.
+    """
+    each = "; ".join(f"date +%s.%N; {' '.join(run.command)}" for run in runs)
+    command = place.command(["sh", "-ec", each], run_record.environment(runs[0]))
+    seconds: list[float] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
         assert running.stdout
-        started = float(running.stdout.readline())
-        step = next((match[1] for line in running.stdout if (match := FIRST.search(line))), None)
-        seconds = time.time() - started
-        running.communicate()
-    assert step == "1", f"the first reported step is {step}"
+        for line in running.stdout:
+            if EXEC.fullmatch(line):
+                started, step = float(line), None
+            elif step is None and (step := FIRST.search(line)):
+                seconds.append(time.time() - started)
+                assert step[1] == "1", f"the first reported step is {step[1]}"
+    assert len(seconds) == len(runs), f"{len(seconds)} of {len(runs)} runs reported a step"
     return seconds

@@ -12,7 +12,7 @@ HIDDEN = ("", "-1")  # values of CUDA's variable that hide all
 
 def choose_for_tensorflow(local_rank: int) -> None:
     """Let TensorFlow see the GPU of the rank with this number on its node alone, if the node has GPUs."""
-    import tensorflow as tf  # noqa: PLC0415  PyTorch's image has none, and bf16_probe runs before its import
+    import tensorflow as tf  # noqa: PLC0415  PyTorch's image has none
 
     gpus = tf.config.list_physical_devices("GPU")
     if (own := index(local_rank, len(gpus), "TensorFlow")) is not None:

@@ -12,17 +12,15 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")  # TensorFlow's default is oneDNN only if the CPU has VNNI
 
-from orchestrator.trainer.autotune import bf16_probe
-
 if __name__ == "__main__":
     gc.disable()  # saves a sixth of TensorFlow's import time: it creates many objects and hardly any garbage
-    bf16_probe.start_in_background(Path(sys.argv[1]))
 
 import horovod.tensorflow as hvd
 
 from orchestrator import exit_codes
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer import compiled_steps, rank_setup, results
+from orchestrator.trainer.autotune import bf16_probe
 from orchestrator.trainer.checkpoints import checkpoint
 from orchestrator.trainer.comm import allreduce
 from orchestrator.trainer.data.inspection import DataError
@@ -32,6 +30,7 @@ from orchestrator.trainer.loop import Training
 def main(run_directory: Path) -> int:
     """Train; return the rank's exit code: 0, or RUN_STOPPED if the run was asked to end and left a checkpoint."""
     config = TrainConfig.model_validate_json((run_directory / "config.json").read_text())
+    bf16_probe.start_in_background(config)
     allreduce.begin(config.adasum)
     results.say(f"{hvd.size()} ranks: reading {config.dataset}, building {config.model}")
     chosen = checkpoint.unchosen(config)

@@ -1,9 +1,12 @@
 """Precision that a run with "auto" chooses."""
 
+import json
+import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +17,25 @@ from tests import samples
 from tests.trainer import launcher
 
 KERNELS = "TF_ENABLE_ONEDNN_OPTS"
+MEASURE = """
+import json, multiprocessing, os, signal, time
+import orchestrator.trainer.train
+from orchestrator.trainer.autotune import bf16_benchmark, bf16_probe, choose_precision
+speedup, fork, forks = bf16_benchmark.speedup, bf16_probe._fork, []
+def in_copy(threads):
+    {benchmark}
+    return speedup(threads)
+def counted(*arguments):
+    forks.append(arguments)
+    return fork(*arguments)
+bf16_benchmark.speedup, bf16_probe._fork, bf16_probe.may_have_bfloat16 = in_copy, counted, lambda: True
+vars(bf16_probe).update({changes})
+bf16_probe._started.append(bf16_probe._fork(1, {{}}))
+begun = time.monotonic()
+measured = choose_precision._measure(1)
+left = len(multiprocessing.active_children())
+print(json.dumps({{**measured, "seconds": time.monotonic() - begun, "forks": len(forks), "left": left}}))
+"""
 ASK = """
 import orchestrator.trainer.train
 from tensorflow.python.util import _pywrap_util_port
@@ -49,28 +71,42 @@ def test_ranks_follow_the_stored_gain_and_repair_a_damaged_one(tmp_path: Path, m
     assert sorted(names) == ["bfloat16", "convolutions", "convolutions"]  # of both precisions
 
 
-def test_precision_is_measured_without_amx_after_sigill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace the interpreter by a script that dies of SIGILL unless TensorFlow is limited."""
-    dying = tmp_path / "python-that-dies"
-    dying.write_text(f'#!/bin/sh\n[ -n "$ONEDNN_MAX_CPU_ISA" ] || kill -ILL $$\nexec {sys.executable} "$@"\n')
-    dying.chmod(0o755)
-    monkeypatch.delenv(choose_precision.ISA_VARIABLE, raising=False)
-    monkeypatch.setattr(sys, "executable", str(dying))
-    monkeypatch.setattr(bf16_probe, "may_have_bfloat16", lambda: True)
-    measured = choose_precision._measure(1)
+def measure(benchmark: str, **changes: object) -> dict[str, Any]:
+    """Return what a new process measures whose benchmark begins with a statement; a fork needs an unused TensorFlow.
+
+    Args:
+        benchmark: Statement that runs in the copy of the process, before the benchmark.
+        changes: Constants of ``bf16_probe``.
+
+    Returns:
+        The measurement, with the seconds that it took, and the number of processes that are left.
+    """
+    code = MEASURE.format(benchmark=benchmark, changes=changes)
+    environment = {name: value for name, value in os.environ.items() if name != choose_precision.ISA_VARIABLE}
+    output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)
+    assert "Traceback" not in output.stderr
+    measured: dict[str, Any] = json.loads(output.stdout)
+    return measured
+
+
+def test_precision_is_measured_without_amx_after_sigill() -> None:
+    variable = choose_precision.ISA_VARIABLE
+    measured = measure(f'"{variable}" in os.environ or os.kill(os.getpid(), signal.SIGILL)')
     assert measured["limited"]
     assert measured["gain"] > 0
 
 
-def test_benchmark_that_times_out_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow, started = tmp_path / "python-that-sleeps", tmp_path / "started"
-    slow.write_text(f"#!/bin/sh\necho >> {started}\nexec sleep 60\n")
-    slow.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(slow))
-    monkeypatch.setattr(bf16_probe, "may_have_bfloat16", lambda: True)
-    monkeypatch.setattr(bf16_probe, "SECONDS", 0.5)
-    assert choose_precision._measure(1) == choose_precision.NO_GAIN
-    assert started.read_text() == "\n"
+def test_benchmark_that_was_started_is_not_repeated() -> None:
+    measured = measure("pass")
+    assert not measured["limited"]
+    assert measured["gain"] > 0
+    assert measured["forks"] == 1
+
+
+def test_benchmark_that_times_out_is_killed_and_not_repeated() -> None:
+    measured = measure("time.sleep(60)", SECONDS=0.5)
+    assert measured.pop("seconds") < 30
+    assert measured == {**choose_precision.NO_GAIN, "forks": 1, "left": 0}
 
 
 @pytest.mark.parametrize(("setting", "used"), [(None, "True"), ("0", "False")])

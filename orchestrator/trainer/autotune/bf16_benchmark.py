@@ -1,18 +1,11 @@
 """Benchmark of bfloat16 against float32 on this machine's CPU.
 
-``python -m orchestrator.trainer.autotune.bf16_benchmark THREADS`` prints the speedup, measured on a step of two
-convolutions, forward and backward, of the kind that dominates residual networks.
+A step of two convolutions, forward and backward, of the kind that dominates residual networks.
 """
 
-# ruff: noqa: E402 (garbage collection would take a sixth of TensorFlow's import time for nothing)
-
-import gc
 import statistics
-import sys
 import timeit
 from collections.abc import Callable
-
-gc.disable()
 
 import tensorflow as tf
 
@@ -22,12 +15,13 @@ SHAPE = (16, 16, 16, 128)
 ROUNDS = 5
 
 
-def main(threads: int) -> None:
+def speedup(threads: int) -> float:
+    """Return the speed in bfloat16 relative to float32; TensorFlow must not have computed anything before."""
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     steps = [_step(precision) for precision in ("float32", "mixed_bfloat16")]
     rounds = [[timeit.timeit(step, number=1) for step in steps] for _ in range(ROUNDS + 1)][1:]  # the first one traces
-    print(statistics.median(plain / short for plain, short in rounds))
+    return statistics.median(plain / short for plain, short in rounds)
 
 
 def _step(precision: str) -> Callable[[], object]:
@@ -46,7 +40,3 @@ def _step(precision: str) -> Callable[[], object]:
         return tf.add_n([tf.reduce_sum(g) for g in tape.gradient(loss, [layer.kernel.value for layer in layers])])
 
     return lambda: step().numpy()
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -1,22 +1,23 @@
-"""Start of the bfloat16 benchmark on this node, in a process of its own while this one imports TensorFlow.
+"""Run of the bfloat16 benchmark in a copy of this process, which may crash without harm.
 
-The benchmark imports TensorFlow too, which takes one core 2 s. Its result is stored, so that it runs once per node.
-Standard library only.
+The copy is a fork, so it need not import TensorFlow again, which takes a core 1 to 2 s. It must be made before
+TensorFlow computes anything: a fork lacks the threads of the process.
 """
 
-import json
+import multiprocessing
 import os
-import subprocess
-import sys
 from collections.abc import Mapping
-from pathlib import Path
+from multiprocessing.connection import Connection
 
+from orchestrator.schema import TrainConfig
 from orchestrator.trainer import cpu_model, gpu_of_rank
 from orchestrator.trainer.autotune import measurements
 
-SECONDS = 120  # to import TensorFlow and run two layers
+SECONDS = 120  # to run two layers
 LOCAL_RANK = ("HOROVOD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK")
-_started: list["subprocess.Popen[str]"] = []
+FORK = multiprocessing.get_context("fork")
+Running = tuple[multiprocessing.context.ForkProcess, Connection]
+_started: list[Running] = []
 
 
 def entry(threads: int) -> measurements.Entry:
@@ -30,33 +31,50 @@ def may_have_bfloat16() -> bool:
     return not flags or any("bf16" in flag or flag == "avx_ne_convert" for flag in flags)
 
 
-def start_in_background(run_directory: Path) -> None:
-    """Start the benchmark if this is the node's first rank and the run needs the result."""
-    try:
-        config = json.loads((run_directory / "config.json").read_text())
-        asks, threads = config["precision"] != "float32" and not config["resume"], config["threads"]
-    except (OSError, ValueError, LookupError, TypeError):
-        return  # reported later, when the whole file is validated
+def needed(config: TrainConfig) -> bool:
+    """Check that this is the node's first rank, and that its run needs a result that the node does not have."""
     first = next((os.environ[name] for name in LOCAL_RANK if name in os.environ), "0") == "0"
-    if asks and first and may_have_bfloat16() and not gpu_of_rank.DEVICE.exists() and not entry(threads).read(dict):
-        _started.append(_popen(threads, {}))
+    asks = first and config.precision != "float32" and not config.resume
+    return bool(
+        asks and may_have_bfloat16() and not gpu_of_rank.DEVICE.exists() and not entry(config.threads).read(dict)
+    )
 
 
-def run_benchmark(threads: int, limits: Mapping[str, str]) -> "str | None":
-    """Return the last word that the benchmark prints in an environment with ``limits``; None if it fails.
+def start_in_background(config: TrainConfig) -> None:
+    """Start the benchmark if it is needed."""
+    if needed(config):
+        _started.append(_fork(config.threads, {}))
+
+
+def run_benchmark(threads: int, limits: Mapping[str, str]) -> "float | None":
+    """Return the speedup measured in an environment with ``limits``; None if the benchmark crashes.
 
     Raises:
-        TimeoutExpired: The benchmark takes longer than SECONDS.
+        TimeoutError: The benchmark takes longer than SECONDS.
     """
-    with _started.pop() if _started and not limits else _popen(threads, limits) as running:
-        try:
-            output, _ = running.communicate(timeout=SECONDS)
-        finally:
-            running.kill()
-    return output.split()[-1] if running.returncode == 0 else None
+    process, result = _started.pop() if _started and not limits else _fork(threads, limits)
+    try:
+        if not result.poll(SECONDS):
+            raise TimeoutError(f"the bfloat16 benchmark took longer than {SECONDS} s")
+        return float(result.recv())
+    except EOFError:
+        return None
+    finally:
+        process.kill()
+        process.join()
 
 
-def _popen(threads: int, limits: Mapping[str, str]) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "orchestrator.trainer.autotune.bf16_benchmark", str(threads)]
-    environment = {**os.environ, **limits}
-    return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+def _fork(threads: int, limits: Mapping[str, str]) -> Running:
+    result, sender = FORK.Pipe(duplex=False)
+    process = FORK.Process(target=_send_speedup, args=(sender, threads, limits), daemon=True)
+    process.start()
+    sender.close()
+    return process, result
+
+
+def _send_speedup(sender: Connection, threads: int, limits: Mapping[str, str]) -> None:
+    from orchestrator.trainer.autotune import bf16_benchmark  # noqa: PLC0415  it imports TensorFlow
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    os.environ.update(limits)
+    sender.send(bf16_benchmark.speedup(threads))

@@ -3,7 +3,7 @@
 Layers in 16 bits keep their weights in float32 (Micikevicius et al. 2018, "Mixed Precision Training"), and in bfloat16
 reach the accuracy of float32 with the same recipe (Kalamkar et al. 2019, "A Study of BFLOAT16 for Deep Learning
 Training", arXiv 1905.12322). A GPU is judged by its compute capability. CPUs with the same instructions differ: of two
-that were measured, one was 1.7 times as fast with bfloat16, the other lost a quarter. So a separate program measures it
+that were measured, one was 1.7 times as fast with bfloat16, the other lost a quarter. So a separate process measures it
 once per node.
 
 Some CPUs claim AMX but kill a program that uses it with SIGILL. If that happens to the benchmark, TensorFlow is kept
@@ -11,7 +11,6 @@ from using AMX.
 """
 
 import os
-import subprocess
 from contextlib import suppress
 
 import horovod.tensorflow as hvd
@@ -68,9 +67,9 @@ def _measure(threads: int) -> dict[str, float]:
     """
     if not bf16_probe.may_have_bfloat16():
         return NO_GAIN
-    with suppress(subprocess.TimeoutExpired):
+    with suppress(TimeoutError):
         for limits in ({}, {ISA_VARIABLE: ISA_WITHOUT_AMX}):
             gain = bf16_probe.run_benchmark(threads, limits)
             if gain is not None:
-                return {"gain": float(gain), "limited": bool(limits)}
+                return {"gain": gain, "limited": bool(limits)}
     return NO_GAIN

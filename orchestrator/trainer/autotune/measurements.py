@@ -2,7 +2,6 @@
 
 A node keeps its values in the temporary directory. Values that ranks measured together are in the directory of all
 runs. A file that is missing, damaged, or of another version or CPU gives no value, so that it is measured again.
-Importing this module imports only the standard library, since bf16_probe reads before TensorFlow is imported.
 """
 
 import hashlib
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from orchestrator import __version__, untrusted_files
+from orchestrator.schema.atomic_write import replaced
 from orchestrator.trainer import cpu_model
 
 ONEDNN = ("ONEDNN_MAX_CPU_ISA", "TF_ENABLE_ONEDNN_OPTS")  # variables that limit the instructions TensorFlow uses
@@ -42,8 +42,6 @@ class Entry:
 
     def write(self, value: object) -> None:
         """Store a value for all users of the node; it is measured again if that fails (a full disk, another owner)."""
-        from orchestrator.schema.atomic_write import replaced  # noqa: PLC0415  its package imports pydantic
-
         with suppress(OSError), replaced(self.path, 0o644) as file:
             file.write(json.dumps({"depends": self._depends, "value": value}).encode() + b"\n")
 
