@@ -25,9 +25,9 @@ from orchestrator.trainer.supervision.leftover_processes import STOP
 
 POLL_SECONDS = 1.0  # between two checks for the file
 MARGIN = 1.5  # factor on the longest measured duration
-CALL_SECONDS = 0.05  # target duration in seconds of a call of several steps
+CALL_SECONDS = 0.25  # target duration in seconds of a call of several steps, of which the call itself takes about 2 ms
 MEASURED_CALLS = 10  # calls of one step that are measured first
-MOST_STEPS = 256  # per call
+MOST_STEPS = 1024  # per call
 CHECKPOINT_BYTES_PER_SECOND = 50e6  # assumed bytes/s of a checkpoint until one was written
 
 
