@@ -18,7 +18,7 @@ MOST = 4096  # bytes of a password file
 SLACK = ("hooks.slack.com", "hooks.slack-gov.com")
 SLACK_TEXT = "{{ range .Alerts }}{{ .Status }}: {{ .Annotations.summary }}\n{{ .Annotations.description }}\n{{ end }}"
 # Cause, and effects that are not sent while the cause fires for the same node.
-FOLLOWS = {"NodeDown": "ExporterDown|GpuGone|RankSlow|LinkErrors|LinkDrops", "ExporterDown": "GpuGone"}
+FOLLOWS = {"NodeDown": "ExporterDown|GpuGone|RankSlow|LinkErrors|LinkDrops"}
 
 
 def saved(state_dir: StateDir) -> Path:

@@ -16,9 +16,10 @@ CPU, MEMORY = f"node:node_cpu:ratio{{{NODES}}}", f"node:node_memory:ratio{{{NODE
 NETWORK = f"node:node_network_utilisation:ratio{{{NODES}}}"
 RECEIVED = f"node:node_network_receive_bytes:rate30s{{{NODES}}} * 8"
 SENT = f"node:node_network_transmit_bytes:rate30s{{{NODES}}} * 8"
-# File systems on disks, each disk once however often it is mounted.
+# File systems on disks that can fill, each disk once however often it is mounted.
 ON_DISK = f'{NODES}, fstype!~"tmpfs|ramfs|nfs.*|fuse.*"'
 FULL = f"1 - node_filesystem_avail_bytes{{{ON_DISK}}} / node_filesystem_size_bytes{{{ON_DISK}}}"
+FULL += f" unless node_filesystem_readonly{{{ON_DISK}}} == 1"
 BUSY = f"max by (node) (rate(node_disk_io_time_seconds_total{{{NODES}}}[$__rate_interval]))"
 CORES = f'count by (node) (node_cpu_seconds_total{{mode="idle", {NODES}}})'
 LOAD = f"max by (node) (node_load1{{{NODES}}}) / {CORES}"

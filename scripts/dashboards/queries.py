@@ -42,6 +42,7 @@ MAY_BE_EMPTY: Mapping[tuple[str, str, str], str] = {
     ("Training run", "Efficiency", "instant"): BASELINE,
     ("Compare runs", "Runs", "Efficiency"): BASELINE,
     ("Compare runs", "Runs", "Test top-1"): EVALUATION,
+    ("Compare runs", "Best top-1", "{{run}}"): EVALUATION,
     ("Training run", "Set-up", "checkpoint"): CHECKPOINT,
     ("Training run", "annotation Checkpoints", "range"): CHECKPOINT,
 }

@@ -42,6 +42,7 @@ def on_its_nodes(series: str) -> str:
 
 PROGRESS, CHECKPOINTS = ours("progress_ratio"), ours("checkpoint_seconds_count")
 IMAGES, BY_RANK = rule("images:rate30s"), rule("images:rate30s", "rank")
+STEPS, STEPS_BY_RANK = rule("step_images:rate2m"), rule("step_images:rate2m", "rank")  # not 0 during evaluations
 INPUT, COMMUNICATION = rule("input:ratio"), rule("communication:ratio")
 STRAGGLER, OWN = rule("straggler:ratio", "rank"), rule("own_seconds:rate2m", "rank")
 EFFICIENCY = rule("scaling_efficiency:ratio")
@@ -49,8 +50,8 @@ EFFICIENCY = rule("scaling_efficiency:ratio")
 PACE = f"max(deriv({PROGRESS}[10m])) > 0"
 GOING = f"max(last_over_time({PROGRESS}[15s]))"
 LEFT = f"(1 - {GOING}) / ({PACE}) or {GOING} * 0 - 1 or max({v.last(PROGRESS)}) * 0"
-SEEN_LAST = f"max(max_over_time(timestamp({PROGRESS})[$__range:$__interval]))"
-ELAPSED = f"{SEEN_LAST} - min({v.last(ours('start_time_seconds'))})"
+# Not timestamp() of the series itself: a subquery of a long range has steps that are longer than many runs.
+ELAPSED = f"max({v.last(rule('progress:timestamp'))}) - min({v.last(ours('start_time_seconds'))})"
 
 
 def build() -> dashboard.Dashboard:
@@ -67,9 +68,9 @@ def build() -> dashboard.Dashboard:
 
 
 def _verdict() -> Sequence[Panel]:
-    input_wait, communication = v.latest(INPUT), v.latest(COMMUNICATION)
-    slowest = f"topk(1, {v.latest(STRAGGLER)})"
-    pace = {"last": v.latest(IMAGES), "mean": v.pace(RUN)}
+    input_wait, communication = v.last(INPUT), v.last(COMMUNICATION)
+    slowest = f"topk(1, {v.last(STRAGGLER)})"
+    pace = {"last": v.last(STEPS), "mean": v.pace(RUN)}
     progress = {"": f"max({v.last(PROGRESS)})"}
     return [
         verdict("Input wait", "Share of a step spent waiting for images.", input_wait, v.SHARE, v.INPUT_WAIT, NONE),
@@ -77,7 +78,7 @@ def _verdict() -> Sequence[Panel]:
                 v.COMMUNICATION, NONE),
         verdict("Slowest rank", "Its own time per step, against the median of all ranks.", slowest, v.TIMES,
                 v.STRAGGLER, NONE, (RANK, "the median")),
-        tile("Images per second", "All ranks together.", pace, v.COUNT, NONE).decimals(0),
+        tile("Images per second", "All ranks together, without evaluations.", pace, v.COUNT, NONE).decimals(0),
         tile("Progress", "Steps done, of all planned.", progress, v.SHARE, NONE, v.PROGRESS),
         tile("Time left", "At the pace of the last ten minutes.", {"": LEFT}, v.DURATION, NONE, v.LEFT, worded=True),
     ]  # fmt: skip
@@ -93,8 +94,9 @@ def _state() -> Sequence[Panel]:
         tile("Top-1", "Share of correctly classified images, latest value.", {"{{split}}": top1}, v.SHARE, NONE),
         tile("Epoch", "The current epoch.", epochs, v.COUNT, NONE),
         tile("Ranks", "World size.", {"": f"max({v.last(ours('world_size'))})"}, v.COUNT, NONE),
-        tile("Efficiency", "Images per second, against one node's best times the nodes.", {"": v.latest(EFFICIENCY)},
-             v.SHARE, NO_BASELINE, v.EFFICIENCY),
+        tile("Efficiency", "Images per second, against one node's best times the nodes. Runs of the same model and data"
+             " count, whatever their batch, image size and ranks.", {"": v.last(EFFICIENCY)}, v.SHARE, NO_BASELINE,
+             v.EFFICIENCY),
         tile("Running for", "Since training began.", {"": ELAPSED}, v.DURATION, NONE),
         tile("Restarts", "Number of restarts of ranks.", {"": again}, v.COUNT, NONE, v.RESTARTS),
         tile("Set-up", "The first step, which traces, and a checkpoint's mean.",
@@ -131,10 +133,10 @@ def _ranks() -> Panel:
         return f"max by (rank, node) ({query})"
 
     columns = [
-        Column("Against the median", by_rank(v.latest(STRAGGLER)), v.TIMES, v.STRAGGLER, decimals=2),
+        Column("Against the median", by_rank(v.last(STRAGGLER)), v.TIMES, v.STRAGGLER, decimals=2),
         Column("Mean against the median", by_rank(v.average(STRAGGLER)), v.TIMES, v.STRAGGLER, decimals=2),
-        Column("Own time per step", by_rank(v.latest(OWN)), v.SECONDS),
-        Column("Images per second", by_rank(v.latest(BY_RANK)), v.IMAGES_PER_SECOND),
+        Column("Own time per step", by_rank(v.last(OWN)), v.SECONDS),
+        Column("Images per second", by_rank(v.last(STEPS_BY_RANK)), v.IMAGES_PER_SECOND),
         Column("Batch", by_rank(v.last(ours("batch_size"))), v.COUNT),
         Column("Restarts", by_rank(v.last(ours("restarts_total"))), v.COUNT, v.RESTARTS),
     ]

@@ -92,18 +92,13 @@ LEFT = Scale((-0.5, 0.5), ("not known yet", "ended", ""), (BLUE, GREY, BLUE))
 PROGRESS = Scale((1,), ("under way", "done"), (BLUE, GREEN))
 
 
-def latest(recorded: str) -> str:
-    """Return a query for the last value in the dashboard's range, so that ended runs still show; NaN is skipped."""
-    return f"last_over_time(({recorded} >= 0)[$__range:$__interval])"
-
-
-def average(recorded: str) -> str:
-    """Return a query for the mean over the dashboard's range; NaN (a share of no step) is skipped."""
-    return f"avg_over_time(({recorded} >= 0)[$__range:$__interval])"
+def average(series: str) -> str:
+    """Return a query for the mean of a series over the dashboard's range."""
+    return f"avg_over_time({series}[$__range])"
 
 
 def last(series: str) -> str:
-    """Return a query for the last sample of a series in the dashboard's range; for gauges and counters as scraped."""
+    """Return a query for the last sample of a series in the dashboard's range, so that ended runs still show."""
     return f"last_over_time({series}[$__range])"
 
 

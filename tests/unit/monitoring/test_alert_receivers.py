@@ -54,6 +54,13 @@ def test_slack_gets_messages_instead_of_json(host: str) -> None:
     assert "{{ .Annotations.summary }}" in entry["text"]
 
 
+def test_lost_gpu_is_sent_while_another_exporter_of_its_node_is_down() -> None:
+    """GpuGone fires only while the exporter of the GPUs answers: another exporter that is down is not its cause."""
+    rules = alert_receivers.configuration([])["inhibit_rules"]
+    causes = [rule["source_matchers"] for rule in rules if "GpuGone" in rule["target_matchers"][0]]
+    assert causes == [["alertname=NodeDown"]]
+
+
 def test_password_is_read_from_its_file_without_line_end(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("s3cret\n")
     (entry,) = receiver_of({**MAIL, "username": "someone", "password_file": tmp_path / "password"})["email_configs"]

@@ -24,6 +24,7 @@ NODE_EXPORTER = {
     "node_cpu_seconds_total",
     "node_disk_io_time_seconds_total",
     "node_filesystem_avail_bytes",
+    "node_filesystem_readonly",
     "node_filesystem_size_bytes",
     "node_load1",
     "node_netstat_Tcp_OutSegs",
@@ -187,6 +188,30 @@ def test_rates_of_steps_look_back_two_minutes() -> None:
     rates = r"rate\(orchestrator_training_step_\w+\{[^}]*\}\[(\w+)\]"
     windows = [re.findall(rates, query.expression) for query in dashboard_queries.queries(VALUES)]
     assert {window for found in windows for window in found} == {"2m"}, "slow steps leave gaps in shorter ones"
+
+
+def test_numbers_of_a_long_range_miss_no_short_run() -> None:
+    """A subquery's step grows with the range of the dashboard, to 5 min for a week."""
+    sampled = [query.expression for query in dashboard_queries.queries({**VALUES, "__interval": "STEP"})]
+    assert [expression for expression in sampled if re.search(r"\[\w+:STEP\]", expression)] == []
+
+
+def test_best_accuracy_is_of_the_test_split_alone() -> None:
+    (query,) = (query for query in dashboard_queries.queries(VALUES) if query.panel == "Best top-1")
+    assert set(re.findall(r'split="(\w+)"', query.expression)) == {"test"}
+
+
+@pytest.mark.parametrize(("panel", "name"), [("Images per second", "last"), ("Stragglers", "Images per second")])
+def test_last_speed_of_a_run_leaves_evaluations_out(panel: str, name: str) -> None:
+    """The rate of images is 0 while the last evaluation takes place."""
+    (query,) = (q for q in dashboard_queries.queries(VALUES) if (q.panel, q.name) == (panel, name))
+    assert ":orchestrator_training_step_images:rate2m" in query.expression
+
+
+def test_read_only_file_systems_are_no_full_disks() -> None:
+    full = [query.expression for query in dashboard_queries.queries(VALUES) if "filesystem" in query.expression]
+    assert full
+    assert all("unless node_filesystem_readonly" in expression for expression in full)
 
 
 def test_panels_that_may_be_empty_exist() -> None:
