@@ -55,7 +55,7 @@ def explain(results: Results) -> Explanation | None:
     shares = _shares(ranks)
     beyond = [bound for bound in FROM if shares[bound] >= FROM[bound]]
     bound: Bound = max(beyond, key=lambda index: shares[index], default="compute")
-    finding, advice = EXPLAINED[bound](results, ranks, _percent(shares[bound]))
+    finding, advice = EXPLAINED[bound](results, ranks, f"{shares[bound] * 100:.0f} %")
     return Explanation(bound, shares[bound], finding, advice)
 
 
@@ -161,10 +161,6 @@ def _compute(results: Results, _: list[StepTimes], share: str) -> tuple[str, lis
     if results.config.precision == "float32" and "precision" not in results.chosen:
         advice += ["--precision bfloat16 on GPUs, and on CPUs with AVX512_BF16 (`lscpu` lists it)"]
     return f"compute-bound: {share} of the step is spent computing, the best case", advice
-
-
-def _percent(share: float) -> str:
-    return f"{share * 100:.0f} %"
 
 
 EXPLAINED: dict[Bound, Callable[[Results, list[StepTimes], str], tuple[str, list[str]]]] = {

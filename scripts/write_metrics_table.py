@@ -59,22 +59,14 @@ parts of the gradients are ready: `predict` uses these times.
 GPUS = """
 ## GPUs
 
-The exporter is dcgm-exporter 4.5.3-4.8.2 with its default counters. If DCGM does not work (vGPU), this project's
-exporter with `--nvml` takes its place, with the same names, help, units and labels (`gpu`, `UUID`, `pci_bus_id`,
-`device`, `modelName`, `DCGM_FI_DRIVER_VERSION`). The list below has what NVML can measure; a metric that a GPU or its
-guest does not support is missing.
+The exporter is dcgm-exporter 4.5.3-4.8.2 with the fields below (`ansible/roles/dcgm_exporter/files/dcgm.csv`), not with
+its defaults. For vGPUs, which DCGM does not support, and with `hosts.trainer: installed`, this project's exporter with
+`--nvml` takes its place, with the same names, help, units and labels (`gpu`, `UUID`, `pci_bus_id`, `device`,
+`modelName`, `DCGM_FI_DRIVER_VERSION`). A metric that a GPU or its guest does not support is missing.
 
-- A star marks metrics that are not among dcgm-exporter's defaults, so only this project's exporter has them.
-- NVML cannot measure these defaults: `DCGM_FI_PROF_*` and `DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL`.
+- Neither exporter has `DCGM_FI_PROF_*` and `DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL`, which NVML cannot measure.
 - This project's exporter gives counters no type, because the library would add `_total` to their names.
 """
-DEFAULT_OFF = {
-    "DCGM_FI_DEV_CLOCKS_EVENT_REASONS",
-    "DCGM_FI_DEV_POWER_VIOLATION",
-    "DCGM_FI_DEV_THERMAL_VIOLATION",
-    "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL",
-    "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
-}
 RECORDED = """
 ## Recording rules
 
@@ -102,7 +94,7 @@ def _name(metric: Metric) -> str:
 
 
 def _gpu(field: nvml_fields.Field) -> list[str]:
-    return [f"`{field.name}`" + (" *" if field.name in DEFAULT_OFF else ""), field.kind, field.help]
+    return [f"`{field.name}`", field.kind, field.help]
 
 
 def _buckets() -> str:

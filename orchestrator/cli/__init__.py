@@ -45,6 +45,7 @@ MODULES = {
     "data": "data",
     "packages": "packages",
 }
+OF_COMMANDS = ("--cluster", "--config", "-c", "--json")  # options that users write before the command
 
 
 @cache
@@ -78,6 +79,12 @@ class _Commands(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.commands)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        word = args[0].partition("=")[0] if args and not ctx.resilient_parsing else ""
+        if word in OF_COMMANDS:
+            ctx.fail(f"{word} belongs after the command, as in `{ctx.command_path} status {args[0]} ...`")
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             process_setup.require_directory()
@@ -85,6 +92,9 @@ class _Commands(TyperGroup):
         except (KeyboardInterrupt, EOFError, typer.Abort):
             report_errors.print_error("interrupted")
             raise typer.Exit(exit_codes.INTERRUPTED) from None
+        except Exception as error:
+            report_errors.name_cluster_option(error)
+            raise
 
 
 app = typer.Typer(

@@ -126,12 +126,12 @@ def node_named(name: str, cluster: Cluster, where: str = "", hint: str = "") -> 
     return node
 
 
-def node_names() -> list[str]:
-    """List the nodes of the default cluster, for shell completion."""
-    record = state.read(state_dir(None, None))
+def node_names(path: Path | None, name: str | None) -> list[str]:
+    """List the nodes of the chosen cluster, for shell completion."""
+    record = state.read(state_dir(path, name))
     return list(record.cluster.nodes) if record and record.cluster else []
 
 
-def run_names() -> list[str]:
-    """List the runs of the default cluster, for shell completion."""
-    return [run.id for run in store.list_runs(state_dir(None, None))]
+def run_names(path: Path | None, name: str | None) -> list[str]:
+    """List the runs of the chosen cluster, for shell completion."""
+    return [run.id for run in store.list_runs(state_dir(path, name))]

@@ -40,7 +40,7 @@ def list_datasets(json: Json = False) -> None:
         ("data set", "kind", "classes", "sample", "training", "test", "download", "from"),
         [
             (d["dataset"], d["kind"], d["classes"], _shape(d["sample"]), _count(d["train"]), _count(d["test"]),
-             _megabytes(d["bytes"]), d["source"])
+             shown(d["bytes"], lambda b: f"{b / 1e6:,.0f} MB"), d["source"])
             for d in datasets
         ],
     )  # fmt: skip
@@ -72,7 +72,3 @@ def _pixels(model: dict[str, Any]) -> str:
 
 def _count(value: int | None) -> str:
     return shown(value, "{:,}".format)
-
-
-def _megabytes(value: int | None) -> str:
-    return shown(value, lambda b: f"{b / 1e6:,.0f} MB")

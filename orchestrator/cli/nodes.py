@@ -8,7 +8,7 @@ import typer
 from orchestrator import errors, process, ssh
 from orchestrator.ansible import inventory as inventories
 from orchestrator.cli import chosen_cluster, output
-from orchestrator.cli.options import ConfigFile, Json, Name, completed
+from orchestrator.cli.options import ConfigFile, Json, Name, of_cluster
 from orchestrator.lifecycle import host_vars
 from orchestrator.runs.launchers import hostfile as hostfiles
 
@@ -22,8 +22,9 @@ def register(app: typer.Typer) -> None:
 def terminal(
     node: Annotated[
         str | None,
-        completed(
-            "Name of the node, or `head`; default: the head, unless a COMMAND follows.", chosen_cluster.node_names
+        typer.Argument(
+            help="Name of the node, or `head`; default: the head, unless a COMMAND follows.",
+            autocompletion=of_cluster(chosen_cluster.node_names),
         ),
     ] = None,
     command: Annotated[list[str] | None, typer.Argument(help="Command to run on the node; default: a shell.")] = None,

@@ -46,15 +46,32 @@ def completed(help_text: str, complete: Callable[[], list[str]]) -> Any:
 
 def completion(complete: Callable[[], list[str]] | None) -> Callable[[str], list[str]] | None:
     """Return the ``autocompletion`` of an option or argument, which selects from all words of ``complete``."""
-    if complete is None:
-        return None
+    return (lambda incomplete: _beginning_with(incomplete, complete)) if complete else None
 
-    def words(incomplete: str) -> list[str]:
-        with suppress(OrchestratorError):  # a shell can show words only, no error
-            return [word for word in complete() if word.startswith(incomplete)]
-        return []
+
+def of_cluster(
+    complete: Callable[[Path | None, str | None], list[str]],
+) -> Callable[[typer.Context, str], list[str]]:
+    """Return the ``autocompletion`` that selects from all words of ``complete``.
+
+    Args:
+        complete: Takes --config and --cluster of the line that is completed, each None if it is not given.
+
+    Returns:
+        The function for Typer.
+    """
+
+    def words(context: typer.Context, incomplete: str) -> list[str]:
+        given = context.params
+        return _beginning_with(incomplete, lambda: complete(given.get("config_file"), given.get("name")))
 
     return words
+
+
+def _beginning_with(incomplete: str, complete: Callable[[], list[str]]) -> list[str]:
+    with suppress(OrchestratorError, OSError):  # a shell can show words only, no error
+        return [word for word in complete() if word.startswith(incomplete)]
+    return []
 
 
 def between(least: float, most: float) -> Callable[[Any, Any], Any]:
@@ -78,7 +95,7 @@ Name = Annotated[
     typer.Option(
         "--cluster",
         help="Name of the cluster; default: the name in cluster.yaml, or `default`.",
-        autocompletion=state.cluster_names,
+        autocompletion=completion(state.cluster_names),
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]

@@ -20,8 +20,7 @@ from orchestrator.errors import ConfigError
 from orchestrator.lifecycle import prices
 from orchestrator.lifecycle.prices import Item
 from orchestrator.prediction import backtest, forecast, gradient_groups
-from orchestrator.prediction.cluster_links import Connection
-from orchestrator.prediction.communication_overlap import Options, carried
+from orchestrator.prediction.communication_overlap import Options, possible
 from orchestrator.prediction.forecast import Forecast, Recipe
 from orchestrator.prediction.gradient_groups import Engine
 from orchestrator.prediction.single_rank import Node
@@ -33,6 +32,7 @@ def register(app: typer.Typer) -> None:
 
 
 def predict(
+    context: typer.Context,
     model: Annotated[str | None, completed(HELP["train.model"], recipes.models)] = None,
     dataset: Annotated[str | None, key("train.dataset", complete=lambda: list(recipes.datasets()))] = None,
     nodes: prediction_options.Nodes = prediction_options.NODES,
@@ -63,6 +63,8 @@ def predict(
     json: Json = False,
 ) -> None:
     """Predict step time, images/s, efficiency, time and price of MODEL on more nodes, each with a 90 % band."""
+    if backtested or reviewed:
+        prediction_options.require_alone(context)
     if backtested:
         return prediction_tables.backtested(backtest.test(), json)
     if reviewed:
@@ -87,7 +89,7 @@ def predict(
     counts = prediction_options.nodes_with_ranks(counts, without)
     connected, link_source = prediction_links.connection(config, rank_step, overrides, history, max(counts))
     connected = replace(connected, hierarchical=hierarchical)
-    choice = _options(config, rank_step, connected, node_source.precision, chosen_engine)
+    choice = _options(config, node_source.precision, chosen_engine)
     predicted = [
         _completed(replace(each, nodes=each.nodes + without), rank_step, config, node_price)
         for each in forecast.forecast(rank_step, connected, counts, choice)
@@ -101,15 +103,15 @@ def predict(
     prediction_tables.forecasts(view, predicted, best, json)
 
 
-def _options(config: Config, rank_step: Node, connected: Connection, precision: str, engine: Engine) -> Options:
-    """Return how gradients travel; "auto" takes what is faster, as a run measures it."""
+def _options(config: Config, precision: str, engine: Engine) -> Options:
+    """Return how gradients travel."""
     exchange = recipes.gradient_exchange.settings(config.train)
     launch = recipes.gradient_exchange.launch_options(config.train, config.launch)
     group = gradient_groups.largest(launch.fusion_threshold)
-    base = Options(engine=engine, passes=int(exchange["backward_passes_per_step"]), group=group)
-    if config.launch.cycle_time is not None:
-        base = replace(base, cycle=config.launch.cycle_time / 1e3)
-    return replace(base, compression=carried(exchange["compression"], precision, rank_step, connected.at(2), base))
+    passes, compression = int(exchange["backward_passes_per_step"]), possible(exchange["compression"], precision)
+    base = Options(engine=engine, compression=compression, passes=passes, group=group)
+    cycle = config.launch.cycle_time
+    return base if cycle is None else replace(base, cycle=cycle / 1e3)
 
 
 def _completed(predicted: Forecast, rank_step: Node, config: Config, node_price: float | None) -> Forecast:

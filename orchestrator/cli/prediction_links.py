@@ -44,15 +44,17 @@ def connection(
         problem = f"--within: {overrides.within!r} is unknown{nearest(overrides.within, list(link_kinds.LOCAL))}"
         raise ConfigError([f"{problem} (known: {', '.join(link_kinds.LOCAL)})"])
     slots = prediction_sources.slots(config, overrides, history)
+    local = link_kinds.between_ranks(rank_step.cores, overrides.within)
     if overrides.link is not None:
         named = link_kinds.parse(overrides.link, overrides.latency)
         text = f"{named.rate / 1e9:g} Gbit/s, {named.kind}, as given"
         return _named(named, rank_step, overrides, slots), text
     if overrides.machine_type is None:
-        local = link_kinds.between_ranks(rank_step.cores, overrides.within)
         query = LinkQuery(nodes, slots, local, config.launch.controller)
         if measured := _measured(config, overrides, history, query):
             return measured
+        if nodes == 1:
+            return Connection(local, local, slots), "not needed on one node"
     if config.provider not in LIMITS:
         raise _unknown(config)
     return _limited(config, rank_step, overrides, slots)

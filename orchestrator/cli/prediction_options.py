@@ -98,6 +98,16 @@ Backtest = Annotated[bool, typer.Option("--backtest", help="Compare predictions 
 Review = Annotated[bool, typer.Option("--review", help="Compare earlier predictions with what the runs measured.")]
 
 
+def require_alone(context: typer.Context) -> None:
+    """Check that `--backtest` or `--review` has no options that it would ignore. Raises ConfigError."""
+    sources = ((each.opts[0], context.get_parameter_source(str(each.name))) for each in context.command.params)
+    given = [word for word, source in sources if source and source.name == "COMMANDLINE" and word != "--json"]
+    if len(given) > 1:
+        words = " ".join(word if word.startswith("-") else word.upper() for word in given)
+        problem = f"{words}: cannot be combined: --backtest and --review take no option but --json"
+        raise ConfigError([problem], "leave the others out")
+
+
 def node_counts(nodes: str) -> list[int]:
     """Read `--nodes`. Raises ConfigError."""
     words = [word.strip() for word in nodes.split(",") if word.strip()]

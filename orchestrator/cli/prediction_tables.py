@@ -39,7 +39,8 @@ def forecasts(view: View, predicted: Sequence[Forecast], best: Forecast | None, 
     train, options = view.config.train, view.options
     output.line(f"{train.model} on {train.dataset}; one rank: {view.node}; link: {view.link}")
     passes = f"{options.passes} pass{'' if options.passes == 1 else 'es'} per step"
-    output.line(f"gradients: {options.engine}, compression {options.compression}, {passes}; in brackets: 90 % bands")
+    gradients = f"{options.engine}, compression {_compression(predicted)}, {passes}"
+    output.line(f"gradients: {gradients}; in brackets: 90 % bands")
     price = f"price ({view.config.currency})"
     output.table(
         ("nodes", "ranks", "step (ms)", "images/s", "efficiency (%)", "exposed (ms)", "time", price),
@@ -61,6 +62,14 @@ def _row(forecast: Forecast) -> tuple[object, ...]:
         output.NOTHING if forecast.hours is None else _time(forecast.hours),
         output.NOTHING if forecast.price is None else _price(forecast.price),
     )
+
+
+def _compression(predicted: Sequence[Forecast]) -> str:
+    """Return the compression of several ranks, with the numbers of nodes if it differs among them."""
+    several = [each for each in predicted if each.ranks > 1] or predicted
+    kinds = dict.fromkeys(each.compression for each in several)
+    nodes = {kind: ", ".join(str(each.nodes) for each in several if each.compression == kind) for kind in kinds}
+    return " and ".join(f"{kind} on {nodes[kind]} nodes" if len(kinds) > 1 else kind for kind in kinds)
 
 
 def _best(best: Forecast | None, view: View) -> str:

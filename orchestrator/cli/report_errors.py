@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 from rich.markup import escape
 
@@ -16,6 +17,13 @@ from orchestrator.errors import ConfigError, OrchestratorError, PreflightError, 
 from orchestrator.schema.bounded_files import shown
 
 VALUE = re.compile(r"^(--env=[^=]*|(?!--env=)[^=]*)=.*", re.DOTALL)  # of a variable, in the argument of --env
+ACCESS = "give your account access to it, or name another path; XDG_STATE_HOME moves the state directory"
+UNUSABLE_PATH = {  # remedies of errors that name a path
+    errno.ENAMETOOLONG: "correct the argument or the key that has this path",
+    errno.EACCES: ACCESS,
+    errno.EPERM: ACCESS,
+    errno.EROFS: ACCESS,
+}
 
 
 def exit_code_of(action: Callable[[], object]) -> int:
@@ -42,8 +50,8 @@ def _reported(error: Exception) -> int:
         remedy = space_hint(reason) or "free space there"
         print_error(reason, f"{remedy}; or set TMPDIR to a directory with free space")
         return PreflightError.exit_code
-    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-        print_error(f"{shown(error.filename)}: {error.strerror}", "correct the argument or the key that has this path")
+    if isinstance(error, OSError) and error.filename is not None and error.errno in UNUSABLE_PATH:
+        print_error(f"{shown(error.filename)}: {error.strerror}", UNUSABLE_PATH[error.errno])
         return ConfigError.exit_code
     print_error(f"a bug: {type(error).__name__}: {error}", _crash_report())
     return exit_codes.BUG
@@ -54,6 +62,14 @@ def print_error(message: str, hint: str = "") -> None:
     progress.console.print(f"[red]error:[/red] {escape(message)}")
     if hint:
         progress.console.print(f"[dim]{escape(hint)}[/dim]")
+
+
+def name_cluster_option(error: Any) -> None:
+    """Add --cluster to the message about a word too many: it often is the name of a cluster."""
+    message, context = getattr(error, "message", ""), getattr(error, "ctx", None)
+    has_it = context is not None and any(parameter.name == "name" for parameter in context.command.params)
+    if has_it and message.startswith("Got unexpected extra argument"):
+        error.message = f"{message}; --cluster NAME chooses a cluster"
 
 
 def _arguments() -> list[str]:

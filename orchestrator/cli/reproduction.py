@@ -18,7 +18,8 @@ from orchestrator.reproduction import comparison, export_contents, exported_run,
 from orchestrator.reproduction import rerun as reruns
 from orchestrator.reproduction.comparison import Comparison, Tolerance
 from orchestrator.reproduction.exported_run import Exported
-from orchestrator.runs import collected_files, jobs, store, user_variables
+from orchestrator.runs import collected_files, jobs, requirements, store, user_variables
+from orchestrator.runs.jobs import scripts
 from orchestrator.runs.run_record import Run
 from orchestrator.schema.bounded_files import MAX_SHOWN, shown
 from orchestrator.state import Record, StateDir
@@ -31,6 +32,7 @@ Author = Annotated[
     typer.Option("--author", help="Author for CITATION.cff; may be repeated; default: git's user.name."),
 ]
 Data = Annotated[Path | None, key("train.data", "--data")]
+Np = Annotated[int | None, typer.Option("--np", help="Ranks; default: as many as the exported run had.")]
 Top1 = Annotated[float, typer.Option("--top1-points", min=0, help="Percentage points by which test top-1 may differ.")]
 Loss = Annotated[float, typer.Option("--loss-share", min=0, help="Share by which the test loss may differ, as in 0.1.")]
 
@@ -83,7 +85,7 @@ def rerun(
     env: launch_options.Env = None,
     env_file: launch_options.EnvFile = None,
     requirements_file: launch_options.RequirementsFile = None,
-    np: launch_options.Np = None,
+    np: Np = None,
     top1_points: Top1 = Tolerance.top1,
     loss_share: Loss = Tolerance.loss,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Run the code of the archive without asking.")] = False,
@@ -108,7 +110,8 @@ def rerun(
         else:
             _confirm(old, yes)
             state_dir, cluster, digest = launch_options.deployed(config)
-            run = reruns.run_script(state_dir, cluster, digest, config, old, environment, requirements_file)
+            packages = requirements.of_file(requirements_file) if requirements_file else reruns.versions(old)
+            run = scripts.start(state_dir, cluster, digest, config, reruns.source(old), environment, packages)
         _finish(state_dir, cluster, run, old)
         new = exported_run.load(state_dir.runs / run.id)
         compared = comparison.compare(old, new, Tolerance(top1_points, loss_share))

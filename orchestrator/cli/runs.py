@@ -9,7 +9,7 @@ import typer
 from orchestrator import plot, progress, state
 from orchestrator.cli import chosen_cluster, output, result_tables
 from orchestrator.cli.follow_run import follow_log, require_finished
-from orchestrator.cli.options import ConfigFile, Json, Name, completed
+from orchestrator.cli.options import ConfigFile, Json, Name, of_cluster
 from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.plot import epoch_plot
 from orchestrator.runs import collected_files, control, store
@@ -22,7 +22,10 @@ from orchestrator.state import StateDir, cluster_lock
 PIECE = 1 << 16  # bytes
 FOLLOW = "Follow the log until the run ends, then fetch its files; fail if the run did not finish."
 
-RunName = Annotated[str | None, completed("Name of the run; default: the newest.", chosen_cluster.run_names)]
+RunName = Annotated[
+    str | None,
+    typer.Argument(help="Name of the run; default: the newest.", autocompletion=of_cluster(chosen_cluster.run_names)),
+]
 
 Plot = Annotated[
     Path | None,
@@ -117,6 +120,8 @@ def list_runs(config_file: ConfigFile = None, name: Name = None, json: Json = Fa
     for problem in store.damaged(state_dir).values():
         progress.note(f"left out: {problem}")
     run_states = control.overview(state_dir, record.cluster if record else None)
+    if not run_states and record is None:
+        progress.note(state.deployed_clusters())
     if json:
         return output.as_json([result_tables.as_record(run_state) for run_state in run_states])
     result_tables.runs_table(run_states) if run_states else output.line(f"cluster {state_dir.name}: no runs yet")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator import progress
+from orchestrator import progress, state
 from orchestrator.cli import chosen_cluster, follow_run, launch_options, options, result_tables
 from orchestrator.cli.launch_options import (
     Autotune,
@@ -22,7 +22,6 @@ from orchestrator.cli.launch_options import (
 from orchestrator.cli.options import ConfigFile, Json, Name, key
 from orchestrator.runs import requirements, script, unread_requirements, unsent_files, user_variables
 from orchestrator.runs.jobs import scripts
-from orchestrator.runs.launchers import choose_launcher
 
 Launcher = Annotated[str | None, key("launch.launcher", "--launcher")]
 ParameterServers = Annotated[int | None, key("launch.parameter_servers", "--parameter-servers")]
@@ -73,7 +72,7 @@ def run_script(
         progress.note(unread_requirements.note(source.directory))
     config = chosen_cluster.load_config(config_file, name, flags)
     if dry_run:
-        choose_launcher.choose(config.launch, source)
+        scripts.dry_run(state.for_cluster(config.name), config, source)
         return result_tables.source(source, json, packages)
     state_dir, cluster, digest = launch_options.deployed(config)
     for left_out, reason in source.left_out.items():

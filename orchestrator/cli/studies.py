@@ -11,6 +11,8 @@ from typer.core import TyperGroup
 from orchestrator import progress
 from orchestrator.cli import output, study_options, study_report, study_run, study_tables
 from orchestrator.cli.options import Json
+from orchestrator.config import nearest
+from orchestrator.config.paths import exists
 from orchestrator.errors import ConfigError
 from orchestrator.schema import FileName
 from orchestrator.studies import detached_launches, journal, resumable_study, study_files
@@ -23,7 +25,16 @@ class _RunByDefault(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         names = {*self.commands, *ctx.help_option_names}
-        return super().parse_args(ctx, args if not args or args[0] in names else ["run", *args])
+        if not args or args[0] in names:
+            return super().parse_args(ctx, args)
+        self._refuse_mistyped_command(ctx, args[0])
+        return super().parse_args(ctx, ["run", *args])
+
+    def _refuse_mistyped_command(self, ctx: Any, word: str) -> None:
+        near = nearest(word, list(self.commands)) if word.isalpha() else ""
+        known = word in study_files.names() or any(map(exists, (Path(word), Path(f"{word}{study_options.FOLDER}"))))
+        if near and not known and not ctx.resilient_parsing:
+            ctx.fail(f"No such command or study {word!r}{near}")
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         """Complete commands, and the names of studies."""
@@ -60,11 +71,11 @@ def init(
 ) -> None:
     """Write an example of a study file, with every key and its meaning."""
     if path.exists() and not force:
-        raise ConfigError([f"{path} is there already"], "--force replaces it")
+        raise ConfigError([f"{path} exists already"], "--force replaces it")
     try:
         path.write_text(study_files.example(_named_after(path)), encoding="utf-8")
     except OSError as error:
-        raise ConfigError([f"{path}: {error.strerror}"], "name a file in a directory that is there") from error
+        raise ConfigError([f"{path}: {error.strerror}"], "name a file in a directory that exists") from error
     progress.note(f"wrote {path}; `orchestrator study {path} --dry-run` shows what it launches")
 
 

@@ -41,5 +41,5 @@ def report(
         return
     output_file.write(text.encode(), path, "--output")
     progress.note(f"wrote {path}")
-    if browse:
-        webbrowser.open(path.absolute().as_uri())
+    if browse and not webbrowser.open(path.absolute().as_uri()):
+        progress.note("this machine has no browser")

@@ -5,6 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from orchestrator.cli import output
+from orchestrator.studies import matrix
 from orchestrator.studies.journal import resume_command
 from orchestrator.studies.report.number_text import number
 from orchestrator.studies.status import Row, Status
@@ -19,7 +20,7 @@ def plan(planned: Plan, currency: str) -> None:
     output.line("order:")
     for step in planned.order:
         if step.deploy is not None:
-            output.line(f"  round {step.round}: deploy {_nodes(step.deploy)}")
+            output.line(f"  round {step.round}: deploy {matrix.counted(step.deploy, 'node')}")
         output.line(f"  round {step.round}: {step.cell}")
     most = f", at most {planned.most}" if planned.most > planned.launches else ""
     deploys = f"; {planned.deploys} deploys change the number of nodes" if planned.deploys else ""
@@ -33,10 +34,6 @@ def shared(options: str) -> None:
     """Print the options that all cells have in common, which their titles leave out."""
     if options:
         output.line(f"in every cell: {options}")
-
-
-def _nodes(count: int) -> str:
-    return f"{count} node{'s' * (count != 1)}"
 
 
 def _time(planned: Plan) -> None:

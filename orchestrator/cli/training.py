@@ -24,7 +24,7 @@ Resume = Annotated[
         "--resume",
         metavar="RUN",
         help="Continue this run from its newest checkpoint, with its settings; leave out MODEL.",
-        autocompletion=options.completion(chosen_cluster.run_names),
+        autocompletion=options.of_cluster(chosen_cluster.run_names),
     ),
 ]
 AS_BEFORE = ("controller", "cycle_time", "fusion_threshold", "autotune")  # kept when a run is resumed, unless given
@@ -101,7 +101,7 @@ def train(
     """Train MODEL on a data set over the whole cluster."""
     flags = options.settings(locals())
     environment = user_variables.read(env or [], env_file or [])
-    if resume:
+    if resume is not None:
         state_dir, cluster, run = _resume(resume, config_file, name, flags, environment)
         return follow_run.follow(state_dir, cluster, run, json, detach=detach)
     config = chosen_cluster.load_config(config_file, name, flags)

@@ -62,7 +62,7 @@ class Monitoring(Section):
 
     enabled: bool = Field(True, description="whether the cluster has monitoring")
     grafana: Literal["auto", "on", "off"] = Field(
-        "auto", description="auto: Grafana if it can be downloaded; on: a deploy fails without it; off: no Grafana"
+        "auto", description="Grafana: auto (if it can be downloaded), on (a deploy fails without it) or off"
     )
     grafana_image: str | None = Field(None, description="image of Grafana's container; default: a pinned version")
     retention_time: str = Field("30d", description="how long metrics are kept: 12h, 30d, 8w or 1y")

@@ -11,7 +11,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.errors import NodesFailed, OrchestratorError, StateError, command
 from orchestrator.lifecycle import save_series
 from orchestrator.monitoring import connection
-from orchestrator.runs import collected_files, control, store
+from orchestrator.runs import collected_files, control, fetch_limits, store
 from orchestrator.runs.run_record import Run
 from orchestrator.ssh import Session
 from orchestrator.state import Record, StateDir
@@ -180,7 +180,7 @@ def _save_run(state_dir: StateDir, head: Session, run: Run, stop: bool) -> str:
             control.stop(head, run)
         collected = collected_files.collect(state_dir, head, run, FETCH_SECONDS)
         if collected.excess:
-            return f"{collected_files.OUTPUT}: {collected.excess}"  # said once: the run now counts as collected
+            return f"{fetch_limits.OUTPUT}: {collected.excess}"  # said once: the run now counts as collected
         (state_dir.runs / run.id / SAVED).touch()
     except (OrchestratorError, OSError, ValueError, tarfile.TarError) as error:
         return str(error)

@@ -29,6 +29,8 @@ def teardown(name: str, config: Config | None = None, keep_metrics: bool = True,
     """
     state_dir = state.for_cluster(name)
     if state.read(state_dir) is None:
+        progress.note(f"cluster {name!r} is not deployed from this state directory: {state_dir.path.parent}")
+        progress.note(state.deployed_clusters())
         _mention_orphans(config or Config(name=name))
         return Receipt(name, [], [])
     with cluster_lock.held(state_dir):

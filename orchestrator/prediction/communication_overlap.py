@@ -3,13 +3,13 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from orchestrator.prediction.allreduce_time import ROUND, Topology
 from orchestrator.prediction.gradient_groups import FUSION, GROUP, Engine, Message, of_engine
 from orchestrator.prediction.single_rank import Node
 
-Carried = Literal["none", "bf16", "fp16"]
+Compression = Literal["none", "bf16", "fp16", "auto"]
 MIN_GAIN = 1.05  # trainer/autotune: less than this is lost in the noise
 
 
@@ -19,7 +19,7 @@ class Options:
 
     Attributes:
         engine: Decides which gradients travel together.
-        compression: Type in which they travel.
+        compression: Type in which they travel; "auto" is 16 bits where the step gains by them.
         passes: Backward passes per step.
         group: Largest message of the engine "ours", bytes.
         servers: Parameter servers of the engine "parameter-server".
@@ -27,7 +27,7 @@ class Options:
     """
 
     engine: Engine = "ours"
-    compression: Carried = "none"
+    compression: Compression = "none"
     passes: int = 1
     group: float = GROUP
     servers: int = 1
@@ -52,26 +52,18 @@ def predict(node: Node, topology: Topology, options: Options) -> Step:
     return Step(alone + late + exposed + node.waiting(topology.ranks), exposed)
 
 
-def carried(compression: str, precision: str, node: Node, topology: Topology, options: Options) -> Carried:
-    """Return the type that gradients travel in; "auto" takes 16 bits if layers compute in them and the step gains.
+def possible(compression: Compression, precision: str) -> Compression:
+    """Return the ``compression`` of layers that compute in ``precision``: "auto" takes no fewer bits than they do."""
+    return "none" if compression == "auto" and precision != "bfloat16" else compression
 
-    Args:
-        compression: As configured.
-        precision: Arithmetic of the layers.
-        node: A rank's step.
-        topology: Of the ranks.
-        options: The other options.
 
-    Returns:
-        The type.
-    """
-    for kind in get_args(Carried):
-        if compression == kind:
-            return kind  # type: ignore[no-any-return]
-    if precision != "bfloat16":
-        return "none"
-    whole, half = (predict(node, topology, replace(options, compression=kind)).seconds for kind in ("none", "bf16"))
-    return "bf16" if half * MIN_GAIN < whole else "none"
+def chosen(node: Node, topology: Topology, options: Options) -> Options:
+    """Replace the compression "auto" in ``options``, as the ranks of ``topology`` choose it by measurement."""
+    if options.compression != "auto":
+        return options
+    whole, half = replace(options, compression="none"), replace(options, compression="bf16")
+    gains = predict(node, topology, half).seconds * MIN_GAIN < predict(node, topology, whole).seconds
+    return half if gains else whole
 
 
 def _timeline(node: Node, topology: Topology, options: Options) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from orchestrator.prediction import communication_overlap
 from orchestrator.prediction.allreduce_time import Topology
 from orchestrator.prediction.cluster_links import Connection
-from orchestrator.prediction.communication_overlap import Options, Step
+from orchestrator.prediction.communication_overlap import Compression, Options, Step
 from orchestrator.prediction.single_rank import Node
 
 DRAWS, SEED = 200, 1
@@ -40,6 +40,7 @@ class Forecast:
         images_per_second: Of all ranks.
         efficiency: Images/s of a rank over those of one rank alone.
         exposed_seconds: Seconds of a step in which ranks only communicate.
+        compression: Type in which gradients travel.
         hours: To the recipe's end; None if its images are not known.
         price: To the recipe's end; None if a price is not known.
     """
@@ -50,6 +51,7 @@ class Forecast:
     images_per_second: Band
     efficiency: Band
     exposed_seconds: Band
+    compression: Compression
     hours: Band | None = None
     price: Band | None = None
 
@@ -146,6 +148,7 @@ def _drawn(node: Node, connection: Connection, generator: random.Random) -> Case
 
 def _forecast(expected: Case, cases: Sequence[Case], nodes: int, options: Options) -> Forecast:
     topology: Topology = expected.connection.at(nodes)
+    options = communication_overlap.chosen(expected.node, topology, options)
     images = topology.ranks * expected.node.batch * options.passes
     central, drawn = expected.step(nodes, options), [case.step(nodes, options) for case in cases]
     seconds = _band(central.seconds, [each.seconds for each in drawn])
@@ -158,6 +161,7 @@ def _forecast(expected: Case, cases: Sequence[Case], nodes: int, options: Option
         images_per_second=seconds.of(lambda value: images / value),
         efficiency=_band(expected.alone(options) / central.seconds, shares),
         exposed_seconds=_band(central.exposed, [each.exposed for each in drawn]),
+        compression=options.compression,
     )
 
 

@@ -60,9 +60,5 @@ def _variant(record: Record) -> Variant:
     return context.variant(stored(record.config), record.gpu.accelerator)
 
 
-def _tag(record: Record) -> str:
-    return context.tag(IMAGE, _variant(record))
-
-
 def _archive(record: Record) -> Path:
-    return state.cache() / "images" / f"{_tag(record).replace(':', '-')}.tar.zst"
+    return state.cache() / "images" / f"{context.tag(IMAGE, _variant(record)).replace(':', '-')}.tar.zst"

@@ -113,3 +113,14 @@ def resolve(train: Train, run: str, data: str | None, images: int, world: int, t
     synthetic = images if data is None else 0
     facts = {"run": run, "model": model, "dataset": dataset, "data": data, "threads": threads, "batch_size": batch}
     return TrainConfig(**{**settings, **options, **exchange, **facts, "synthetic_images": synthetic})
+
+
+def endless_warm_up(config: TrainConfig) -> str:
+    """Describe a warm-up that takes all epochs of ``config``, so that the schedule never begins; empty if it ends.
+
+    Nothing can be learned of synthetic data, whatever the learning rate.
+    """
+    if config.dataset == "synthetic" or config.warmup_epochs < config.epochs:
+        return ""
+    problem = f"the warm-up of {config.warmup_epochs:g} epochs takes the whole run: the learning rate never falls"
+    return f"{problem}; pass more --epochs, or set warmup_epochs in the file of --recipe"

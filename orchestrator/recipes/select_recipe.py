@@ -8,7 +8,13 @@ from orchestrator.recipes import validate_recipe
 from orchestrator.recipes.builtin_recipes import card, datasets, models
 
 ANY_SHAPE = ("synthetic", "imagenet")  # image size and classes of all other data sets are fixed
-ADAM = {"momentum": 0.9, "rho": 0.999, "epsilon": 1e-7}  # beta 1 and beta 2 of Kingma and Ba 2015; epsilon of Keras
+# Constants of an optimizer that a user's recipe chooses instead of the model's. SGD: momentum of all recipes here;
+# RMSProp: those of Keras; Adam: beta 1 and beta 2 of Kingma and Ba 2015, with the epsilon of Keras.
+CONSTANTS: dict[str, dict[str, float]] = {
+    "sgd": {"momentum": 0.9},
+    "rmsprop": {"momentum": 0.0, "rho": 0.9, "epsilon": 1e-7},
+    "adam": {"momentum": 0.9, "rho": 0.999, "epsilon": 1e-7},
+}
 
 
 def require(train: Train) -> tuple[str, str]:
@@ -80,7 +86,7 @@ def _merged(train: Train, model: str, dataset: str) -> dict[str, Any]:
     """Merge the model's recipe for all data sets, its recipe for this one, then the user's recipe likewise.
 
     If the user's recipe sets a batch size and no learning rate, the model's rate is scaled as for a flag. If it sets
-    Adam, the constants of the model's own optimizer do not apply.
+    another optimizer, the constants of the model's own do not apply: RMSProp's momentum is not Adam's beta 1.
     """
     shape = {key: datasets()[dataset][key] for key in ("classes", "image_size", "channels")}
     merged = {**shape, **card(model)["common"], **card(model).get(dataset, {})}
@@ -88,7 +94,8 @@ def _merged(train: Train, model: str, dataset: str) -> dict[str, Any]:
         sections = validate_recipe.user_recipe(train.recipe, list(datasets()))
         own = {**sections.get("common", {}), **sections.get(dataset, {})}
         merged["learning_rate"] *= own.get("batch_size", merged["batch_size"]) / merged["batch_size"]
-        if own.get("optimizer") == "adam" != merged.get("optimizer"):
-            merged |= ADAM
+        optimizer = merged.get("optimizer", "sgd")
+        if own.get("optimizer", optimizer) != optimizer:
+            merged |= CONSTANTS[own["optimizer"]]
         merged |= own
     return merged

@@ -3,25 +3,19 @@
 import re
 import shlex
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from orchestrator import recipes
-from orchestrator.cluster import Cluster
-from orchestrator.config import Config, Train
+from orchestrator.config import Train
 from orchestrator.errors import ConfigError
 from orchestrator.reproduction import citation
 from orchestrator.reproduction.exported_run import Exported
 from orchestrator.reproduction.run_archive import CODE
-from orchestrator.runs import requirements
 from orchestrator.runs.jobs import scripts
 from orchestrator.runs.requirements import Requirements
-from orchestrator.runs.run_record import Run
 from orchestrator.runs.script import Source
-from orchestrator.runs.user_variables import UserEnvironment
 from orchestrator.schema import TrainConfig
 from orchestrator.schema.bounded_files import shown
-from orchestrator.state import StateDir
 
 AS_BEFORE = ("np", "controller", "cycle_time", "fusion_threshold", "autotune")
 CUT_SHORT = ("max-time", "terminated")
@@ -64,38 +58,6 @@ def source(old: Exported) -> Source:
         raise ConfigError([f"{old.run.id}: its code is not in the archive"], "export it where it was started")
     names = (name.removeprefix(f"{scripts.DIRECTORY}/") for name in old.provenance.directories)
     return Source(directory, old.run.command, files, {}, dict.fromkeys(names, directory))  # sent without content
-
-
-def run_script(
-    state_dir: StateDir,
-    cluster: Cluster,
-    digest: str,
-    config: Config,
-    old: Exported,
-    environment: UserEnvironment,
-    packages: Path | None,
-) -> Run:
-    """Start the script of ``old`` again.
-
-    Args:
-        state_dir: State directory of the cluster.
-        cluster: Deployed cluster.
-        digest: Digest of the trainer image that the nodes must have.
-        config: Configuration with launch options.
-        old: Run to repeat.
-        environment: Variables for the ranks.
-        packages: File with the packages that it needs; default: the versions that it had.
-
-    Returns:
-        The run, started.
-
-    Raises:
-        ConfigError: Its code is not in the archive.
-        NodesFailed: A node is not healthy, or the head does not answer.
-        StateError: Another run is active or starting.
-    """
-    chosen = requirements.of_file(packages) if packages else versions(old)
-    return scripts.start(state_dir, cluster, digest, config, source(old), environment, chosen)
 
 
 def versions(old: Exported) -> Requirements | None:

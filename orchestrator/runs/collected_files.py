@@ -11,6 +11,7 @@ from orchestrator import progress
 from orchestrator.cluster import Cluster
 from orchestrator.errors import command
 from orchestrator.runs import control, fetch_limits, user_variables
+from orchestrator.runs.fetch_limits import OUTPUT
 from orchestrator.runs.launchers.horovod import AUTOTUNED
 from orchestrator.runs.run_record import Run
 from orchestrator.runs.store import STATUS, TURN, is_collected
@@ -19,7 +20,7 @@ from orchestrator.ssh import Session, parsed
 from orchestrator.state import StateDir, cluster_lock
 
 WAIT_SECONDS = 3600.0
-INDEX, OUTPUT = "checkpoints/index.json", "output/"
+INDEX = "checkpoints/index.json"
 FILES = (
     *("config.json", "hostfile", "packages.json", fetch_limits.LOG, AUTOTUNED),
     *("results.json", "results.csv", "profile.json", "check.json", "prepared.json", "staged.json", TURN),
@@ -69,7 +70,7 @@ def collect(
     # Looked for first: a run that ends meanwhile is fetched as one that is active, without its last checkpoint.
     ended = not active and head.run(["test", "-e", f"{run.directory}/{STATUS}"]).exit_code == 0
     points = _needed_later(head, run) if checkpoints and not active else Checkpoints()
-    excess = fetch_limits.excess(head, run, OUTPUT)
+    excess = fetch_limits.excess(head, run)
     trees = [*([] if excess else [OUTPUT]), *(f"checkpoints/{point.name}/" for point in points.entries)]
     sizes = fetch_limits.sizes(head, run, [*FILES, *([STATUS] if ended else [])], trees)
     if not sizes:  # the run belongs to an earlier deployment

@@ -39,14 +39,16 @@ def _fetch(url: str, target: Path, checksum: str, most: int) -> None:
         for leftover in target.parent.glob(f".{target.name}.*"):  # left by a killed command
             if time.time() - leftover.stat().st_mtime > STALE_SECONDS:
                 leftover.unlink(missing_ok=True)
-        with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.") as partial:
-            digest = _copy(url, partial, most)
-            if digest != checksum:
-                problem = f"{url} has SHA-256 {digest}, expected {checksum}"
-                raise PreflightError(problem, "try again, or use --data DIR")
-            Path(partial.name).chmod(0o644)
-            target.unlink(missing_ok=True)
-            target.hardlink_to(partial.name)
+        with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as partial:
+            try:
+                digest = _copy(url, partial, most)
+                if digest != checksum:
+                    problem = f"{url} has SHA-256 {digest}, expected {checksum}"
+                    raise PreflightError(problem, "try again, or use --data DIR")
+                Path(partial.name).chmod(0o644)
+                Path(partial.name).replace(target)
+            finally:
+                Path(partial.name).unlink(missing_ok=True)
     except (urllib.error.URLError, OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         hint = "name a directory that has the data: --data DIR"

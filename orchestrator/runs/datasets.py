@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from orchestrator import process, progress
+from orchestrator import process, progress, recipes
 from orchestrator.cluster import SHARED
 from orchestrator.config import expanded
 from orchestrator.errors import ConfigError
@@ -118,4 +118,18 @@ def require(
     facts: dict[str, Any] = json.loads(process.run("check data", argv))
     if "error" in facts:
         raise ConfigError([f"train.data: {facts['error']}"], (remedy or "") if facts["damaged"] else REMEDY)
+    facts["note"] = facts["note"] or _shortfall(dataset, facts)
     return FoundDataset(dataset, directory, **facts)
+
+
+def _shortfall(dataset: str, facts: dict[str, Any]) -> str:
+    """Return a note if fewer samples are here than were published, as after an interrupted copy; else "".
+
+    Class folders with another number of classes are another data set, and missing shards are an error already.
+    """
+    published = recipes.datasets()[dataset]
+    if facts["shards"] or facts["classes"] not in (0, published["classes"]):
+        return ""
+    splits = [split for split in ("train", "test") if facts[split] < published.get(split, 0)]
+    counts = [f"{facts[split]:,} of {published[split]:,} {split} {recipes.samples(dataset)}" for split in splits]
+    return f"{' and '.join(counts)} of the published data set are here" if counts else ""

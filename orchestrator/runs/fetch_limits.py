@@ -14,7 +14,7 @@ from orchestrator.schema import FileName
 from orchestrator.ssh import Session
 from orchestrator.ssh.unpack_tar import DEEPEST, LONGEST, MOST_FILES
 
-LOG = "log"
+LOG, OUTPUT = "log", "output/"
 LOG_BYTES = 256 << 20  # only the end of a longer log is fetched
 FILE_BYTES = 16 << 20  # of every other named file
 GROWN_BYTES = 256 << 20  # an active run may write as much between listing and copying
@@ -65,31 +65,23 @@ def sizes(head: Session, run: Run, files: Sequence[str], trees: Sequence[str]) -
     return dict(sizes_by_file)
 
 
-def excess(head: Session, run: Run, tree: str) -> str:
-    """Tell why a directory of a run has more than can be fetched.
-
-    Args:
-        head: Session on the head.
-        run: Run, possibly still active.
-        tree: Name of the directory, with a slash at the end.
-
-    Returns:
-        What it has too much of, in words; empty if it can be fetched, or is missing.
+def excess(head: Session, run: Run) -> str:
+    """Return what a run's output has too much of to be fetched, in words; "" if it can be, or is missing.
 
     Raises:
         ContractError: The head sends something else.
     """
-    answer = head.run(["sh", "-c", SURVEY, "sh", f"{run.directory}/{tree}"])
+    answer = head.run(["sh", "-c", SURVEY, "sh", f"{run.directory}/{OUTPUT}"])
     if answer.exit_code:
         return ""
     try:
         files, deepest, longest = map(int, answer.output.split())
     except ValueError as error:
-        raise ContractError(f"{head.node} sends no numbers of files in {tree}: {answer.output[:200]!r}") from error
+        raise ContractError(f"{head.node} sends no numbers of files in {OUTPUT}: {answer.output[:200]!r}") from error
     found = [
         ("files and directories", files, MOST_FILES - OTHER_FILES),
         ("levels of directories", deepest, DEEPEST - 1),
-        ("bytes in a name", longest, LONGEST - len(tree)),
+        ("bytes in a name", longest, LONGEST - len(OUTPUT)),
     ]
     too_much = [f"{value:,} {what}, at most {most:,} are fetched" for what, value, most in found if value > most]
     return f"it has {', '.join(too_much)}" if too_much else ""

@@ -1,14 +1,13 @@
 """Predict runs as they start, and compare their predictions with what they measured."""
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from orchestrator import state
 from orchestrator.cluster import Cluster, ranks_by_host
 from orchestrator.prediction import gradient_groups, link_kinds, single_rank
 from orchestrator.prediction.cluster_links import Connection
-from orchestrator.prediction.communication_overlap import Options, carried
+from orchestrator.prediction.communication_overlap import Options, possible
 from orchestrator.prediction.compare_with_runs import Reviewed
 from orchestrator.prediction.compare_with_runs import review as compared
 from orchestrator.prediction.forecast import forecast
@@ -65,9 +64,9 @@ def predicted(
         The prediction.
     """
     group = gradient_groups.largest(run.fusion_threshold)
-    options, nodes = Options(passes=config.backward_passes_per_step, group=group), run.np // connected.slots
-    kind = carried(config.compression, step_profile.precision, rank_step, connected.at(nodes), options)
-    (expected,) = forecast(rank_step, connected, [nodes], replace(options, compression=kind))
+    compression = possible(config.compression, step_profile.precision)
+    options = Options(compression=compression, passes=config.backward_passes_per_step, group=group)
+    (expected,) = forecast(rank_step, connected, [run.np // connected.slots], options)
     rate = expected.images_per_second
     return Predicted(
         images_per_second=rate.value,

@@ -1,5 +1,6 @@
 """Data sets on the storage that all nodes share: copy them there, and find shards."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from orchestrator import progress
@@ -8,6 +9,8 @@ from orchestrator.errors import ConfigError, OrchestratorError
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.schema import MANIFEST
 from orchestrator.ssh import Session
+
+MAX_LISTING = 512 << 20  # bytes; that of ImageNet has 60 MB
 
 
 def provide(head: Session, data: FoundDataset) -> str:
@@ -33,13 +36,12 @@ def _is_uploaded(head: Session, data: FoundDataset) -> bool:
 
 
 def _copy(head: Session, data: FoundDataset, step: progress.Step) -> None:
-    """Copy to a directory that gets its name once it is complete."""
-    unfinished = _clear(head, data)
-    _require_space(head, data.dataset, data.size)
-    head.must("free space for data", ["mkdir", "-p", unfinished])
-    files = {name: data.directory / name for name in data.files}
+    """Copy to a directory that gets its name once it is complete; files of a copy that broke off are not sent again."""
+    unfinished, files = _unsent(head, data)
+    _require_space(head, data.dataset, _size(files))
+    sent = len(data.files) - len(files)
     try:
-        head.send(files, unfinished, lambda count: step.detail(f"{count} of {len(files)} files"))
+        head.send(files, unfinished, lambda count: step.detail(f"{sent + count} of {len(data.files)} files"))
     except OrchestratorError:
         head.run(["rm", "-rf", unfinished])
         raise
@@ -61,19 +63,29 @@ def all_prepared(head: Session, dataset: str | None) -> list[str]:
 
 def require_space_for_records(head: Session, data: FoundDataset) -> None:
     """Raise ConfigError if the parts of data set and shards that are still missing do not fit on the shared storage."""
-    _clear(head, data)
-    size = 0 if _is_uploaded(head, data) else data.size
+    size = 0 if _is_uploaded(head, data) else _size(_unsent(head, data)[1])
     if not data.shards:
         listing = head.run(["du", "--summarize", "--bytes", data.records]).output.split()
         size += max(0, data.size - int(listing[0] if listing else 0))
     _require_space(head, f"{data.dataset}, and its shards where there are none yet,", size)
 
 
-def _clear(head: Session, data: FoundDataset) -> str:
-    """Remove what an interrupted copy of the data set left; return the directory to copy to."""
+def _unsent(head: Session, data: FoundDataset) -> tuple[str, dict[str, Path]]:
+    """Return the directory to copy to, and the files that an interrupted copy of the same data set did not leave there.
+
+    tar writes a file from its begin to its end, so a file of the right size is complete.
+    """
     unfinished = f"{data.remote}.unfinished"
-    head.must("free space for data", ["rm", "-rf", unfinished])
-    return unfinished
+    head.must("make a directory for data", ["mkdir", "-p", unfinished])
+    argv = ["find", unfinished, "-type", "f", "-printf", r"%s %P\0"]
+    listing = b"".join(head.read("list the files of an interrupted copy", argv, MAX_LISTING))
+    present = set(listing.decode(errors="replace").split("\0"))
+    files = {name: data.directory / name for name in data.files}
+    return unfinished, {name: path for name, path in files.items() if f"{path.stat().st_size} {name}" not in present}
+
+
+def _size(files: Mapping[str, Path]) -> int:
+    return sum(path.stat().st_size for path in files.values())
 
 
 def _require_space(head: Session, what: str, size: int) -> None:

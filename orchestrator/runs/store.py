@@ -43,7 +43,8 @@ def damaged(state_dir: StateDir) -> dict[str, str]:
 
 
 def _read(state_dir: StateDir) -> Iterator[Run | Unreadable]:
-    for path in state_dir.runs.glob("*/run.json"):
+    for directory in _directories(state_dir):
+        path = directory / "run.json"
         with suppress(FileNotFoundError):
             try:
                 run = bounded_files.read_model(path, Run)
@@ -53,6 +54,13 @@ def _read(state_dir: StateDir) -> Iterator[Run | Unreadable]:
                 yield error
 
 
+def _directories(state_dir: StateDir) -> list[Path]:
+    """Return the directories of runs. Unlike ``glob``, it fails if they cannot be listed, and keeps unreadable ones."""
+    with state.usable(state_dir.runs), suppress(FileNotFoundError):
+        return [path for path in state_dir.runs.iterdir() if path.is_dir()]
+    return []
+
+
 def get(state_dir: StateDir, name: str | None) -> Run:
     """Return the run called ``name``, or the newest. Raises StateError if there is none."""
     everything = list_runs(state_dir)
@@ -60,8 +68,9 @@ def get(state_dir: StateDir, name: str | None) -> Run:
         if not everything or directory == name:
             raise StateError(problem, "restore it from a copy, or remove that directory")
     if not everything:
-        remedy = f"{command('train resnet20 --dataset mnist', state_dir.name)} makes one"
-        raise StateError(f"cluster {state_dir.name!r} has no runs yet", remedy)
+        others = "" if state_dir.record.exists() else state.deployed_clusters()
+        makes = f"{command('train resnet20 --dataset mnist', state_dir.name)} makes one"
+        raise StateError(f"cluster {state_dir.name!r} has no runs yet", others or makes)
     if name is None:
         return everything[-1]
     ids = [run.id for run in everything]

@@ -10,6 +10,7 @@ from tempfile import gettempdir
 from orchestrator.cluster import SHARED
 from orchestrator.config import exists
 from orchestrator.runs.launchers import find_script_imports
+from orchestrator.runs.launchers.find_script_imports import imported_names, packages
 from orchestrator.runs.script import Source
 
 REQUIREMENTS = "requirements.txt"  # is found in the directory that is sent
@@ -19,9 +20,9 @@ ON_NODES = (SHARED, "/dev", "/etc", "/proc", "/sys", "/usr")  # directories that
 def note_on_imports(source: Source) -> str:
     """Return what to tell a user whose script imports a module of a directory above its own; "" if it imports none."""
     script = find_script_imports.python_file(source)
-    if script is None or find_script_imports.module_of(source):
+    if script is None or find_script_imports.executed(source)[0]:
         return ""
-    for root in sorted(_imported(source) - _sent(source) - sys.stdlib_module_names):
+    for root in sorted(packages(imported_names(source)) - _sent(source) - sys.stdlib_module_names):
         for above in source.directory.parents:
             if any((above / name).is_file() for name in (f"{root}.py", f"{root}/__init__.py")):
                 found = f"{script} imports {root} of {above}, but only {source.directory} is sent: unless {root} is"
@@ -32,7 +33,7 @@ def note_on_imports(source: Source) -> str:
 def note_on_arguments(source: Source) -> str:
     """Return what to tell a user whose arguments name files here that are not sent; "" if they name none."""
     here, sent = Path.cwd(), source.directory
-    words = find_script_imports.arguments(source)
+    words = find_script_imports.executed(source)[1]
     values = dict.fromkeys(value for word in words for value in (word, word.partition("=")[2]))
     unsent = [value for value in values if _is_unsent(value, here, sent)]
     outside = [value for value in unsent if Path(value).is_absolute() or not _is_below(here / value, here)]
@@ -63,11 +64,6 @@ def _is_below(path: Path, directory: Path) -> bool:
     return path.resolve().is_relative_to(directory.resolve())
 
 
-def _imported(source: Source) -> set[str]:
-    """Return the top-level modules that the script imports."""
-    return {name.partition(".")[0] for name in find_script_imports.imported_names(source)}
-
-
 def _sent(source: Source) -> set[str]:
     """Return the top-level modules among the files that are sent."""
     return {name.partition("/")[0].removesuffix(".py") for name in source.files}
@@ -93,7 +89,7 @@ def _as_module(source: Source, script: str, above: Path) -> str:
 
 def _options(source: Source, directory: str, as_module: Source) -> Iterator[str]:
     """Yield the options for what ``run`` finds in the directory of a script, but not from a directory above it."""
-    if _imported(source) & _sent(source):
+    if packages(imported_names(source)) & _sent(source):
         yield from ("--env", f"PYTHONPATH={directory}")
     if (launcher := find_script_imports.needed(source).launcher) != find_script_imports.needed(as_module).launcher:
         yield from ("--launcher", launcher)

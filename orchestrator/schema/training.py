@@ -55,8 +55,8 @@ class TrainConfig(File):
     gradients of all weights together is larger than ``clip_norm``, they are scaled to it. ``milestones`` belong to the
     schedule "step", ``decay`` and ``decay_epochs`` to "exponential", ``power`` to "polynomial".
     ``until`` is a :data:`Goal`: the run stops after the evaluation of the epoch that reaches it.
-    ``test_samples`` limits evaluation to the first samples of the test split; scores are then those of these samples,
-    also for ``until``. None evaluates all.
+    ``test_samples`` limits evaluation to the first samples of the test split, of class folders in the order of `data
+    prepare`, which mixes classes; scores are then those of these samples, also for ``until``. None evaluates all.
     ``max_time`` and ``checkpoint_every`` are in seconds. ``resume`` is the checkpoint that the run resumes from, a
     directory of another run: ``RUN/checkpoints/NAME``.
     With ``save_model``, a run that is not terminated ends by writing the network to SAVED_MODEL.

@@ -2,7 +2,17 @@
 
 from orchestrator.state.directory import StateDir, cache, cluster_names, for_cluster, root
 from orchestrator.state.private_files import load, replace, usable
-from orchestrator.state.record import VERSION, Record, deployed, forget, new_record, read, repair, write
+from orchestrator.state.record import (
+    VERSION,
+    Record,
+    deployed,
+    deployed_clusters,
+    forget,
+    new_record,
+    read,
+    repair,
+    write,
+)
 
 __all__ = [
     "VERSION",
@@ -11,6 +21,7 @@ __all__ = [
     "cache",
     "cluster_names",
     "deployed",
+    "deployed_clusters",
     "for_cluster",
     "forget",
     "load",

@@ -108,15 +108,19 @@ def deployed(state_dir: StateDir) -> tuple[Record, Cluster]:
     """Return the record and the cluster. Raises StateError if it is not deployed, or only partly."""
     record = read(state_dir)
     if record is None:
-        names = cluster_names()
         makes = f"{command('deploy', state_dir.name)} makes one"
-        remedy = f"deployed: {', '.join(names)}; choose with --cluster" if names else makes
-        raise StateError(f"cluster {state_dir.name!r} is not deployed", remedy)
+        raise StateError(f"cluster {state_dir.name!r} is not deployed", deployed_clusters() or makes)
     if record.cluster is None:
         raise StateError(
             f"cluster {state_dir.name!r} is only half deployed", f"{command('deploy', state_dir.name)} finishes it"
         )
     return record, record.cluster
+
+
+def deployed_clusters() -> str:
+    """Return a hint that names the deployed clusters, "" if there are none."""
+    names = cluster_names()
+    return f"deployed: {', '.join(names)}; choose with --cluster" if names else ""
 
 
 def new_record(config: dict[str, Any]) -> Record:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from orchestrator.schema.studies import Cell
 from orchestrator.studies import matrix
@@ -16,7 +17,7 @@ class Contestant:
     cell: Cell
     again: bool = False
 
-    @property
+    @cached_property
     def key(self) -> Key:
         return self.cell.key, self.again
 

@@ -68,9 +68,7 @@ class Schedule:
         lost, launched, started_rounds = self.given_up(), self._launched(), self._started_rounds()
         to_come = range(len(started_rounds), self.study.repetitions.at_least)
         rounds = started_rounds + [self._in_order(self.contestants, number) for number in to_come]
-        planned = [
-            Planned(c, number) for number, members in enumerate(rounds) for c in members if c.cell.key not in lost
-        ]
+        planned = [Planned(c, number) for number, members in enumerate(rounds) for c in members if c.key[0] not in lost]
         return [launch for launch in planned if (*launch.contestant.key, launch.round) not in launched]
 
     def most(self) -> int:
@@ -130,7 +128,7 @@ class Schedule:
             )
             self._rounds.append(self._in_order(needed, following))
         lost = self.given_up()
-        return [c for c in self._rounds[number] if c.cell.key not in lost or self._of(c, number)]
+        return [c for c in self._rounds[number] if c.key[0] not in lost or self._of(c, number)]
 
     def _of(self, contestant: Contestant, number: int) -> list[Launch]:
         return [x for x in self.launches if (x.key, x.again) == contestant.key and x.round == number]

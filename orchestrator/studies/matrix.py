@@ -84,7 +84,8 @@ def base_of(study: Study, cell: Cell, every: Sequence[Cell]) -> Cell | None:
         The base case, the cell itself if it is one, and None if the matrix has none for it.
     """
     part = base_part(study)
-    return next((other for other in every if agrees(other, part) and rest(other, part) == rest(cell, part)), None)
+    same = rest(cell, part)
+    return next((other for other in every if rest(other, part) == same and agrees(other, part)), None)
 
 
 def rest(cell: Cell, part: Collection[str]) -> dict[str, Any]:
@@ -98,7 +99,7 @@ def title(cell: Cell, study: Study | None = None) -> str:
 
     Options that all cells of ``study`` share are left out; see :func:`shared_options`.
     """
-    size = _counted(cell.nodes, "node") if cell.nodes else _counted(cell.ranks, "rank")
+    size = counted(cell.nodes, "node") if cell.nodes else counted(cell.ranks, "rank")
     parts = [f"{cell.model} on {cell.dataset}", *([f"batch {cell.batch}"] if cell.batch else []), size]
     shared = _shared(study) if study else {}
     return f"{cell.engine}: " + ", ".join(parts + _in_words({k: v for k, v in cell.options.items() if k not in shared}))
@@ -117,5 +118,6 @@ def _in_words(options: Mapping[str, Option]) -> list[str]:
     return [f"{key} {value}" for key, value in options.items()]
 
 
-def _counted(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """Return a number of things in words."""
     return f"{count} {what}{'s' * (count != 1)}"

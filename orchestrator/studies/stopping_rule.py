@@ -49,14 +49,14 @@ def needed(
     repetitions = study.repetitions
     if number >= repetitions.at_most:
         return []
-    possible = [contestant for contestant in everyone if contestant.cell.key not in lost]
+    possible = [contestant for contestant in everyone if contestant.key[0] not in lost]
     if number < repetitions.at_least:
         return possible
     before = [launch for launch in launches if launch.round < number]
     keys = set[Key]()
     for contestant in possible:
         base = base_of(study, contestant, cells)
-        if base and base.cell.key not in lost and not _has_enough(study, contestant, base, before):
+        if base and base.key[0] not in lost and not _has_enough(study, contestant, base, before):
             keys |= {contestant.key, base.key}
     return [contestant for contestant in possible if contestant.key in keys]
 

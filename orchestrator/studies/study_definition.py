@@ -190,4 +190,4 @@ def agrees(cell: Cell, part: Mapping[str, Option]) -> bool:
 
 def values(cell: Cell) -> dict[str, Any]:
     """Return the fields and the options of a cell in one dictionary."""
-    return {**cell.options, **cell.model_dump(exclude={"options"})}
+    return cell.options | {axis: getattr(cell, axis) for axis in AXES}

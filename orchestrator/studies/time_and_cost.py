@@ -16,7 +16,7 @@ from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import cluster_size, journal, matrix, settings
 from orchestrator.studies import launch_schedule as schedules
 from orchestrator.studies.contestants import contestants
-from orchestrator.studies.launch_schedule import Planned, Schedule
+from orchestrator.studies.launch_schedule import Schedule
 from orchestrator.studies.status import Row, rows, title
 from orchestrator.studies.study_definition import Study
 
@@ -79,30 +79,25 @@ def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path, d
     known = [_seconds(config, study, contestant.cell, launches) for contestant in everyone]
     limit = study.until.time
     estimates = [each for seconds in known if (each := limit if seconds is None else seconds) is not None]
-    repeats = len(schedule.repeats())
+    remaining, repeats = schedule.remaining(), len(schedule.repeats())
+    changes = schedules.deploys(remaining, nodes) if deploys else [None] * len(remaining)
     seconds = schedule.expected() * fmean(estimates) if estimates else None
-    order = _steps(study, schedule.remaining(), nodes, deploys)
     return Plan(
         shared=matrix.shared_options(study),
         cells=rows(study, cells, launches),
-        order=[step for step in order if step.round < order[0].round + SHOWN_ROUNDS],
-        deploys=sum(step.deploy is not None for step in order),
-        launches=len(schedule.remaining()) + repeats,
+        order=[
+            Step(planned.round + 1, title(planned.contestant, study), change)
+            for planned, change in zip(remaining, changes, strict=True)
+            if planned.round < remaining[0].round + SHOWN_ROUNDS
+        ],
+        deploys=len(changes) - changes.count(None),
+        launches=len(remaining) + repeats,
         most=schedule.most() + repeats,
         seconds=seconds,
         limited=None in known and bool(limit and (study.until.steps or study.until.epochs or study.until.top1)),
         unknown=len(everyone) - len(estimates),
         cost=_cost(config, [(deploys and contestant.cell.nodes) or nodes for contestant in everyone], seconds),
     )
-
-
-def _steps(study: Study, order: Sequence[Planned], nodes: int, deploys: bool) -> list[Step]:
-    """Return launches with the deploys before them."""
-    changes = schedules.deploys(order, nodes) if deploys else [None] * len(order)
-    return [
-        Step(planned.round + 1, title(planned.contestant, study), change)
-        for planned, change in zip(order, changes, strict=True)
-    ]
 
 
 def _seconds(config: Config, study: Study, cell: Cell, launches: Sequence[Launch]) -> float | None:

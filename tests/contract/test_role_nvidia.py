@@ -53,10 +53,12 @@ def message(result: ProgramResult) -> str:
     return " ".join(result.text.split())
 
 
-def test_working_driver_needs_no_restart_whatever_its_module_is_called(role: Role) -> None:
+def test_working_driver_needs_no_restart_whatever_its_module_is_called(role: Role, tmp_path: Path) -> None:
     """Debian calls the module nvidia-current, so that `modinfo nvidia` fails."""
-    result = role("load_driver", {"modprobe": "exit 0", "modinfo": "exit 1", "nvidia-smi": "echo 535.261.03"})
+    asked = f"echo asked >> {tmp_path}/asked; echo 535.261.03"
+    result = role("load_driver", {"modprobe": "exit 0", "modinfo": "exit 1", "nvidia-smi": asked})
     assert result.code == 0, result.text
+    assert (tmp_path / "asked").read_text() == "asked\n"
 
 
 def test_machine_that_stays_is_not_restarted_for_a_new_driver(role: Role) -> None:

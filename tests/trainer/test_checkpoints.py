@@ -92,7 +92,7 @@ def test_restore_brings_back_all_state(tmp_path: Path) -> None:
     epoch_progress = {"sums": np.array([1, 2, 3, 4], np.float32), "timing": np.array([5.0, 6.0, 7.0])}
     build_manager(tmp_path / "before", before).save(epoch_progress)
     point = tmp_path / "before" / "run" / "checkpoints" / "epoch-0002-step-000006"
-    after = build_trainer(resume=str(point))
+    after = build_trainer(resume=str(point), on_bad_sample="skip")
     fresh = values(after)
     restored, own = build_manager(tmp_path / "after", after).restore()
     paths = [v.path.rpartition("/")[2] for v in [*after.model.variables, *after.optimizer.variables]]
@@ -102,6 +102,21 @@ def test_restore_brings_back_all_state(tmp_path: Path) -> None:
     assert {name: own[name].tolist() for name in epoch_progress} == {k: v.tolist() for k, v in epoch_progress.items()}
     assert after.train_split.checker.damaged == {3, 7}
     assert (restored is not None and restored.trained, after.epoch, after.step, after.steps_before) == (None, 1, 6, 6)
+
+
+@pytest.mark.parametrize(("on_bad_sample", "left_out"), [("skip", {7}), ("stop", set())])
+def test_resumed_run_leaves_out_samples_only_if_it_skips(
+    tmp_path: Path, on_bad_sample: str, left_out: set[int]
+) -> None:
+    """With --on-bad-sample stop, a sample that was repaired is used again, and one that was not ends the run."""
+    before = build_trainer(on_bad_sample="skip")
+    before.train_split.checker.damaged.add(7)
+    manager = build_manager(tmp_path / "before", before)
+    epoch(manager, before, 0.5)
+    point = manager.storage.directory / "epoch-0001"
+    after = build_trainer(resume=str(point), on_bad_sample=on_bad_sample)
+    build_manager(tmp_path / "after", after).restore()
+    assert after.train_split.checker.damaged == left_out
 
 
 def test_newest_and_best_are_kept(tmp_path: Path) -> None:

@@ -146,6 +146,24 @@ def test_scan_stops_once_the_label_base_is_known(tmp_path: Path) -> None:
         manifests.scan(tmp_path, classes=4)
 
 
+@pytest.mark.parametrize(("label", "known"), [(-1, "0 to 2"), (3, "0 to 2")])
+def test_label_of_no_class_is_an_error(tmp_path: Path, label: int, known: str) -> None:
+    """A scan reads only some labels; a label of no class would be trained as none of them."""
+    shard(tmp_path / "train-00000-of-00001", [0] * manifests.SAMPLED + [1, label])
+    shard(tmp_path / "val-00000-of-00001", [2])
+    records = tfrecord_reader.load(tmp_path, classes=3)["train"]
+    contents = list(records.contents(tf.constant([manifests.SAMPLED, manifests.SAMPLED + 1], tf.int64)))
+    assert int(records.parse(contents[0])[1]) == 1
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"label {label}, expected {known}"):
+        records.parse(contents[1])
+
+
+def test_label_of_no_class_among_the_scanned_does_not_move_the_others(tmp_path: Path) -> None:
+    shard(tmp_path / "train-00000-of-00001", [-1, 0, 2])
+    shard(tmp_path / "val-00000-of-00001", [1])
+    assert manifests.scan(tmp_path, classes=3).label_base == 0
+
+
 def test_damaged_record_raises_with_its_shard(dataset_copy: Path) -> None:
     split, _ = load(dataset_copy / "records")
     assert split.records

@@ -68,6 +68,7 @@ def train(
 
     def resolved(remote: str | None) -> TrainConfig:
         settings = recipes.resolve(config.train, run.id, remote, images, run.np, run.threads, batch)
+        progress.note(recipes.endless_warm_up(settings))
         return engines.resolved(config.train, settings)
 
     run, settings = _start(state_dir, cluster, run, config, data_files, resolved, environment)

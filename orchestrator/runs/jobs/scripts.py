@@ -3,7 +3,7 @@
 from orchestrator import progress, state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config, stored
-from orchestrator.runs import control, launchers, package_overlays, packages, source_archive
+from orchestrator.runs import control, engines, launchers, package_overlays, packages, source_archive
 from orchestrator.runs.jobs import trainer
 from orchestrator.runs.launchers import choose_launcher, gpu_notes, lone_ranks
 from orchestrator.runs.requirements import Requirements
@@ -13,6 +13,18 @@ from orchestrator.runs.user_variables import UserEnvironment
 from orchestrator.state import StateDir, cluster_lock
 
 DIRECTORY = "src"  # of the script, in the run's directory
+
+
+def dry_run(state_dir: StateDir, config: Config, source: Source) -> None:
+    """Choose the launcher as :func:`start` does and, if the cluster is deployed, note what it would note on ranks.
+
+    Raises:
+        ConfigError: The options do not fit the launcher or the deployed cluster.
+    """
+    options, record = choose_launcher.choose(config.launch, source), state.read(state_dir)
+    if record and record.cluster:
+        run = control.plan(record.cluster, options, SCRIPT, control.NodeResources("", 0))
+        _note_ranks(record.cluster, source, run.model_copy(update=engines.of_run(options)))
 
 
 def start(
@@ -52,12 +64,16 @@ def start(
     run = trainer.plan(state_dir, cluster, digest, options, SCRIPT, nodes)
     changes = {"command": source.command, "workdir": f"{run.directory}/{DIRECTORY}", "packages": overlay}
     run, copy = run.model_copy(update=changes), source_archive.packed(source)
-    layout = launchers.layout(cluster, run)
-    for note in (*lone_ranks.notes(source, run, layout), *gpu_notes.notes(cluster, run, layout)):
-        progress.note(note)
+    _note_ranks(cluster, source, run)
     with cluster_lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
         package_overlays.require(head, overlay)
         files = {f"{DIRECTORY}/{name}": path for name, path in {**source.files, **source.directories}.items()}
         source_archive.keep(state_dir, run, copy)
         control.start(state_dir, cluster, head, run, files, {}, environment.values)
     return run
+
+
+def _note_ranks(cluster: Cluster, source: Source, run: Run) -> None:
+    layout = launchers.layout(cluster, run)
+    for note in (*lone_ranks.notes(source, run, layout), *gpu_notes.notes(cluster, run, layout)):
+        progress.note(note)

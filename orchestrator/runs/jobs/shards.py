@@ -34,6 +34,8 @@ def prepare(state_dir: StateDir, cluster: Cluster, digest: str, config: Config, 
         StateError: Another run is active or starting.
     """
     data_files = _find_dataset(config, None if skip_unreadable else "--skip-unreadable leaves out what cannot be read")
+    if data_files.note:
+        progress.note(f"{data_files.dataset}: {data_files.note}")
     nodes = control.check_nodes(state_dir, cluster, digest, config.launch)
     run = control.plan(cluster, config.launch, f"prepare-{data_files.dataset}", nodes)
     with cluster_lock.starting(state_dir), control.head_session(state_dir, cluster) as head:

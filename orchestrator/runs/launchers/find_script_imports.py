@@ -50,7 +50,7 @@ def needed(source: Source) -> Needed:
     A program that is not Python's may start anything, and a script that imports none of these needs nothing. An import
     that may fail, as of ``ray`` in ``try``, decides only if no other does: scripts offer such packages as an option.
     """
-    if module_of(source).partition(".")[0] == MPI:
+    if executed(source)[0].partition(".")[0] == MPI:
         return Needed("mpirun", MPI)
     if python_file(source) is None:
         return Needed("horovod", "")
@@ -81,6 +81,11 @@ def imported_names(source: Source, *, optional: bool = True) -> set[str]:
     return set() if script is None else python_imports.names(script, source.files, optional=optional)
 
 
+def packages(names: Set[str]) -> set[str]:
+    """Return the packages of imported ``names``."""
+    return {name.partition(".")[0] for name in names}
+
+
 def mentions(source: Source, pattern: str) -> bool:
     """Tell whether the command, or a program or a configuration that is sent, has text that matches ``pattern``."""
     if any(re.search(pattern, argument) for argument in source.command):
@@ -94,8 +99,9 @@ def python_file(source: Source) -> str | None:
 
     A module that is not among them, as in ``python -m cProfile train.py``, executes the first of them that follows.
     """
-    if module := module_of(source):
-        following = (word.removeprefix("./") for word in arguments(source) if word.endswith(".py"))
+    module, arguments = executed(source)
+    if module:
+        following = (word.removeprefix("./") for word in arguments if word.endswith(".py"))
         candidates = (*python_imports.files_of(module, "__main__"), *following)
         return next((name for name in candidates if name in source.files), None)
     words = (word.removeprefix("./") for word in source.command)
@@ -103,18 +109,8 @@ def python_file(source: Source) -> str | None:
     return name if name.endswith(".py") else None
 
 
-def module_of(source: Source) -> str:
-    """Return the module that ``python -m`` executes; "" if the command executes a file."""
-    return _split(source)[0]
-
-
-def arguments(source: Source) -> list[str]:
-    """Return the words after the file or the module that the command executes."""
-    return _split(source)[1]
-
-
-def _split(source: Source) -> tuple[str, list[str]]:
-    """Return the module that the command executes, "" for a file, and the words that follow."""
+def executed(source: Source) -> tuple[str, list[str]]:
+    """Return the module that ``python -m`` executes, "" if the command executes a file, and the words that follow."""
     for position, word in enumerate(source.command):
         following = source.command[position + 1 :]
         if module := module_at(source.command, position):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Set
 
 from orchestrator.launch_layout import Layout
-from orchestrator.runs.launchers.find_script_imports import imported_names, mentions
+from orchestrator.runs.launchers.find_script_imports import imported_names, mentions, packages
 from orchestrator.runs.run_record import Run
 from orchestrator.runs.script import Source
 
@@ -57,7 +57,7 @@ def _spawning(source: Source, run: Run, names: Set[str]) -> str:
 
 def _without_local_rank(source: Source, run: Run, names: Set[str]) -> str:
     """Return the note for a script of the former torch.distributed.launch, which passed an option to each rank."""
-    if run.launcher not in ENVIRONMENT_ONLY or not {"torch", "deepspeed"} & _packages(names):
+    if run.launcher not in ENVIRONMENT_ONLY or not {"torch", "deepspeed"} & packages(names):
         return ""
     if mentions(source, "LOCAL_RANK") or not mentions(source, r"--local[_-]rank"):
         return ""
@@ -69,7 +69,7 @@ def _without_local_rank(source: Source, run: Run, names: Set[str]) -> str:
 
 
 def _lightning(source: Source, run: Run, layout: Layout, names: Set[str]) -> str:
-    if not LIGHTNING & _packages(names) or run.launcher not in ENVIRONMENT_ONLY:
+    if not LIGHTNING & packages(names) or run.launcher not in ENVIRONMENT_ONLY:
         return ""
     if len(set(layout.ranks)) == 1 or mentions(source, MORE_NODES):
         return ""
@@ -97,15 +97,11 @@ def _one_node(run: Run, names: Set[str]) -> str:
 
 
 def _alone(source: Source, run: Run, names: Set[str]) -> str:
-    packages = _packages(names)
-    if run.launcher != "plain" or not TRAINING & packages or LIGHTNING & packages:
+    imported = packages(names)
+    if run.launcher != "plain" or not TRAINING & imported or LIGHTNING & imported:
         return ""
     if any(f"{name}.".startswith(f"{own}.") for name in names for own in OWN_RANKS):
         return ""
-    if "ultralytics" in packages and mentions(source, ULTRALYTICS_RANKS):
+    if "ultralytics" in imported and mentions(source, ULTRALYTICS_RANKS):
         return ""
     return f"each of the {run.np} ranks runs the whole script on its own: if it trains, --np 1 starts it once"
-
-
-def _packages(names: Set[str]) -> set[str]:
-    return {name.partition(".")[0] for name in names}

@@ -1,7 +1,8 @@
-"""Names that a file in Python, and the files that it imports, take from modules; nothing is executed."""
+"""Names that a file in Python, and the files that it imports, take from modules; each is read once, none executed."""
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 LARGEST = 1 << 20  # bytes of a source file
@@ -32,21 +33,21 @@ def files_of(module: str, package_file: str) -> list[str]:
 def _names(file: str, files: Mapping[str, Path], visited: set[str], optional: bool) -> Iterator[str]:
     """Yield the dotted names that ``file``, and every file that it imports, takes from modules."""
     visited.add(file)
-    tree, package = _parsed(files[file]), file.split("/")[:-1]
-    aliases, left_out = {}, set() if optional else _optional(tree)
-    for node in (node for node in ast.walk(tree) if node not in left_out):
+    nodes, package = _nodes(files[file]), file.split("/")[:-1]
+    aliases, left_out = {}, set() if optional else _optional(nodes)
+    for node in (node for node in nodes if node not in left_out):
         for alias, name in _imported(node, package):
             aliases[alias] = name
             yield name
             for path in files_of(name, "__init__"):
                 if path in files and path not in visited:
                     yield from _names(path, files, visited, optional)
-    yield from (name for node in ast.walk(tree) if isinstance(node, ast.Attribute) for name in _dotted(node, aliases))
+    yield from (name for node in nodes if isinstance(node, ast.Attribute) for name in _dotted(node, aliases))
 
 
-def _optional(tree: ast.AST) -> set[ast.AST]:
+def _optional(nodes: Iterable[ast.AST]) -> set[ast.AST]:
     """Return what is in ``try`` of a statement that continues if an import fails."""
-    tried = (node for node in ast.walk(tree) if isinstance(node, ast.Try) and any(map(_catches, node.handlers)))
+    tried = (node for node in nodes if isinstance(node, ast.Try) and any(map(_catches, node.handlers)))
     return {inner for node in tried for statement in node.body for inner in ast.walk(statement)}
 
 
@@ -82,14 +83,16 @@ def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> list[str]:
     return [".".join([aliases[node.id], *reversed(parts)])]
 
 
-def _parsed(path: Path) -> ast.AST:
-    """Parse a file; one that is too large or is not Python imports nothing."""
+@cache
+def _nodes(path: Path) -> list[ast.AST]:
+    """Parse a file; one that is too large or is not Python has no nodes."""
     try:
-        return ast.parse(content(path))
+        return list(ast.walk(ast.parse(content(path))))
     except (SyntaxError, ValueError, RecursionError):
-        return ast.Module(body=[], type_ignores=[])
+        return []
 
 
+@cache
 def content(path: Path) -> bytes:
     """Return the content of a file; nothing if it is too large or cannot be read."""
     try:

@@ -75,14 +75,14 @@ def _dataset(number: Published) -> str:
 def _samples(numbers: Sequence[Published], dataset: str) -> float | None:
     """Return the samples that a data set's pairs of seconds and images/s mostly agree on, to three digits."""
     alike = [number for number in numbers if _dataset(number) == dataset]
-    products = [seconds.value * speed.value for seconds, speed in _pairs(alike, "seconds", "images_per_second")]
+    products = [seconds.value * speed.value for seconds, speed in _pairs(alike)]
     if not dataset or len(products) < ENOUGH:  # numbers that name no data set can be of several
         return None
     return float(f"{median(products):.3g}")
 
 
 def _seconds(table: Table) -> Iterator[Contradiction]:
-    for seconds, speed in _pairs(table.numbers, "seconds", "images_per_second"):
+    for seconds, speed in _pairs(table.numbers):
         count = table.samples[_dataset(seconds)]
         if count is None:
             continue
@@ -178,13 +178,14 @@ def _derived_speed_ups(table: Table, number: Published) -> Iterator[tuple[str, R
         yield other.metric.replace("_per_second", "/s"), derived, top.value / bottom.value
 
 
-def _pairs(numbers: Sequence[Published], first: str, second: str) -> list[tuple[Published, Published]]:
-    """Return the numbers of two metrics that stand in the same cell and column, both positive."""
+def _pairs(numbers: Sequence[Published]) -> list[tuple[Published, Published]]:
+    """Return the seconds and images per second that stand in the same cell and column, both positive."""
     positions: dict[Position, dict[str, Published]] = defaultdict(dict)
     for number in numbers:
         if _is_positive(number):
             positions[published_numbers.position(number)].setdefault(number.metric, number)
-    return [(by[first], by[second]) for by in positions.values() if first in by and second in by]
+    both = (by for by in positions.values() if by.keys() >= {"seconds", "images_per_second"})
+    return [(by["seconds"], by["images_per_second"]) for by in both]
 
 
 def _is_positive(number: Published) -> bool:

@@ -57,7 +57,7 @@ def html(report: Report) -> str:
     """Return the page."""
     groups = tables.groups(report.summaries)
     base, target = cells.base_name(report.study), report.study.about.target_top1
-    drawn = draw(groups, base)
+    drawn, failures = draw(groups, base), tables.failures(report.study)
     sections = [
         _section(
             f"group-{number}",
@@ -76,7 +76,7 @@ def html(report: Report) -> str:
         facts=_facts(report.facts),
         groups="\n".join(sections),
         published=_published(report),
-        failures=_optional("failures", tables.failures(report.study)),
+        failures=_section("failures", failures.title, _table(failures)) if failures.rows else "",
         repeat=_repeat(report),
         method=METHOD,
     )
@@ -116,10 +116,6 @@ def _published(report: Report) -> str:
     shrunk = measurement_conditions.shrunk(report.study)
     note = f"<p>Other hardware, and what was shrunk ({_text(shrunk)}), may explain ratios far from 1.</p>"
     return _section("published", "Published numbers", flags, note, _table(table))
-
-
-def _optional(name: str, table: Table) -> str:
-    return _section(name, table.title, _table(table)) if table.rows else ""
 
 
 def _repeat(report: Report) -> str:

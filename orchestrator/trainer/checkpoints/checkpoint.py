@@ -150,7 +150,8 @@ class CheckpointManager:
         for number, variable in enumerate(variables):
             if str(number) in rank_state:
                 variable.assign(rank_state[str(number)])
-        trainer.train_split.checker.damaged.update(rank_state.get("damaged", np.array([])).tolist())
+        if trainer.config.on_bad_sample == "skip":  # else they may be repaired now, or end the run
+            trainer.train_split.checker.damaged.update(rank_state.get("damaged", np.array([])).tolist())
         self.epochs = list(point.epochs)
         trainer.epoch = point.epoch if point.trained else point.epoch - 1
         trainer.step = trainer.steps_before = point.step if same_world else point.epoch * trainer.steps_per_epoch

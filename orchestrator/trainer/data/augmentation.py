@@ -27,7 +27,10 @@ def split_seed(seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def random_view(content: tf.Tensor, size: int, seed: tf.Tensor, mirror: bool = True) -> tf.Tensor:
-    """Crop 8 to 100 % of the area at random, resize, mirror half of the time (Szegedy et al. 2015, section 6).
+    """Crop at random, resize, mirror half of the time (Szegedy et al. 2015, section 6).
+
+    Crops have 10 to 100 % of the area: the paper's begin at 8 %, but TensorFlow's operation rejects those that cover
+    less than a tenth of the image.
 
     Args:
         content: Bytes of a JPEG or PNG file.

@@ -14,7 +14,7 @@ from orchestrator.trainer.data import in_memory as data_in_memory
 from orchestrator.trainer.data.augmentation import central_view, random_view, shift_and_flip
 from orchestrator.trainer.data.bad_samples import Batches, MakeBatches, OnSkip, SampleChecker
 from orchestrator.trainer.data.pipeline import Pipeline
-from orchestrator.trainer.data.sample_order import epoch_order, shard
+from orchestrator.trainer.data.sample_order import epoch_order, mixed_order, shard
 from orchestrator.trainer.data.tfrecord_reader import Records
 
 Example = tuple[tf.Tensor, tf.Tensor]
@@ -160,8 +160,15 @@ def _imagenet(config: TrainConfig, directory: Path) -> tuple[Split, Split]:
         return _record_split(splits["train"], config, train_view), _record_split(evaluated, config, central_view)
     classes, train, test = imagenet.images(directory)
     imagenet.require_classes(directory, len(classes), config.classes)
-    test = test[: config.test_samples]
+    test = _mixed_first(test, config.test_samples)
     return _file_split(directory, train, config, train_view), _file_split(directory, test, config, central_view)
+
+
+def _mixed_first(samples: imagenet.Samples, count: "int | None") -> imagenet.Samples:
+    """Return ``count`` samples of all classes, those that are first in shards of `data prepare`; all if it is None."""
+    if count is None or count >= len(samples):
+        return samples
+    return [samples[number] for number in mixed_order(len(samples))[:count]]
 
 
 View = Callable[[tf.Tensor, int, tf.Tensor], tf.Tensor]

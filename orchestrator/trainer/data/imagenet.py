@@ -6,6 +6,7 @@ TFRecord shards of it are handled by orchestrator.trainer.data.tfrecord_format.
 import io
 import os
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -20,7 +21,8 @@ PNG_START, PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND"
 FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # markers of frames; the others are tables
 MAX_SEGMENTS = 1000  # before the frame
 MAX_BYTES, MAX_PIXELS = 256 << 20, 89_478_485  # of an image; Pillow warns of a decompression bomb above
-SUFFIXES = (".jpeg", ".jpg")
+SUFFIXES = (".jpeg", ".jpg", ".png")
+OTHER_SUFFIXES = (".jpe", ".jfif", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic", ".avif")
 READ_ALL_BELOW = 10_000  # images: below, every file is opened; else one of every class
 
 
@@ -36,7 +38,13 @@ def images(directory: Path) -> tuple[list[str], Samples, Samples]:
 
 
 def _classes(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
+    return sorted(entry.name for entry in _entries(folder) if entry.is_dir())
+
+
+def _entries(folder: Path) -> "list[os.DirEntry[str]]":
+    """Return what is in a folder, without hidden entries: Jupyter, macOS and file managers put their own there."""
+    with os.scandir(folder) as entries:
+        return [entry for entry in entries if not entry.name.startswith(".")]
 
 
 def _samples(directory: Path, split: str, labels: dict[str, int]) -> Samples:
@@ -48,12 +56,11 @@ def _samples(directory: Path, split: str, labels: dict[str, int]) -> Samples:
 
 
 def _images(folder: Path) -> Iterator[str]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name.lower().endswith(SUFFIXES):
-                if not entry.is_file():
-                    raise DataError(f"{entry.path}: not a regular file, expected a JPEG")
-                yield entry.name
+    for entry in _entries(folder):
+        if entry.name.lower().endswith(SUFFIXES):
+            if not entry.is_file():
+                raise DataError(f"{entry.path}: not a regular file, expected an image")
+            yield entry.name
 
 
 def inspect(directory: Path) -> DatasetFiles:
@@ -67,19 +74,20 @@ def inspect(directory: Path) -> DatasetFiles:
         return tfrecord_format.inspect(directory)
     for split in ("train", "val"):
         if not (directory / split).is_dir():
-            folder = f"folder {split}/ with a folder of JPEGs per class"
+            folder = f"folder {split}/ with a folder of images per class"
             raise DataError(f"{directory}: no ImageNet here: {folder} is missing, and so are shards {split}-00000-of-…")
     _check_classes(directory)
     classes, train, test = images(directory)
-    _check_images(directory, classes, train, test)
+    notes = _ignored(directory, classes, train)
+    _check_images(directory, classes, train, test, notes)
     paths = [path for path, _ in train + test]
     faults = list(filter(None, (_fault(directory / path) for path in _to_open(paths))))
-    notes, trained = _ignored_files(directory), len({label for _, label in train})
+    trained = len({label for _, label in train})
     if faults:
         more = f", and {len(faults) - 1} more that cannot be read" if len(faults) > 1 else ""
         note = "; ".join([f"unreadable images will be skipped: {faults[0]}{more}", *notes])
         raise Damaged(f"{faults[0]}{more}", DatasetFiles(paths, len(train), len(test), note, classes=trained))
-    return DatasetFiles(paths, len(train), len(test), "".join(notes), classes=trained)
+    return DatasetFiles(paths, len(train), len(test), "; ".join(notes), classes=trained)
 
 
 def _check_classes(directory: Path) -> None:
@@ -91,20 +99,34 @@ def _check_classes(directory: Path) -> None:
         raise DataError(f"{directory}: train/ has {len(train)} classes, at most {MAX_CLASSES} can be trained on")
 
 
-def _check_images(directory: Path, classes: list[str], train: Samples, test: Samples) -> None:
+def _check_images(directory: Path, classes: list[str], train: Samples, test: Samples, notes: list[str]) -> None:
     if not train or not test:
-        raise DataError(f"{directory}: no JPEG in {'val' if train else 'train'}/*/")
+        raise DataError("; ".join([f"{directory}: no image in {'val' if train else 'train'}/*/", *notes]))
     untrained = sorted({label for _, label in test} - {label for _, label in train})
     if untrained:
         name, more = classes[untrained[0]], f", and {len(untrained) - 1} more such classes" if untrained[1:] else ""
-        raise DataError(f"{directory}: train/{name} has no JPEG, expected some as in val/{name}{more}")
+        raise DataError(f"{directory}: train/{name} has no image, expected some as in val/{name}{more}")
 
 
-def _ignored_files(directory: Path) -> list[str]:
-    """Return a note on the .png files in class folders, which are not read; none if there are none."""
+def _ignored(directory: Path, classes: list[str], train: Samples) -> list[str]:
+    """Return notes on what is not read: images of other formats, folders in class folders, and empty classes."""
     folders = [directory / split / name for split in ("train", "val") for name in _classes(directory / split)]
-    count = sum(path.suffix.lower() == ".png" for folder in folders for path in folder.iterdir())
-    return [f"{count} .png files are ignored: only .jpeg and .jpg files are read"] if count else []
+    suffixes, nested, notes = Counter[str](), list[str](), list[str]()
+    for entries in map(_entries, folders):
+        suffixes.update(f".{entry.name.rpartition('.')[2].lower()}" for entry in entries)
+        nested += [entry.path for entry in entries if entry.is_dir()]
+    empty = [classes[number] for number in sorted({*range(len(classes))} - {label for _, label in train})]
+    if counts := ", ".join(f"{suffixes[suffix]} {suffix}" for suffix in OTHER_SUFFIXES if suffixes[suffix]):
+        notes.append(f"{counts} files are ignored: only .jpeg, .jpg and .png files are read")
+    if nested:
+        notes.append(f"folders within class folders are ignored: {_first(nested)}")
+    if empty:
+        notes.append(f"folders of train/ without an image are no classes: {_first(empty)}")
+    return notes
+
+
+def _first(names: list[str]) -> str:
+    return f"{names[0]} and {len(names) - 1} more" if names[1:] else names[0]
 
 
 def require_classes(directory: Path, found: int, classes: int) -> None:
@@ -122,7 +144,7 @@ def _fault(path: Path) -> "str | None":
     with bounded_reading.open_file(path) as file:
         start = file.read(len(PNG_START))
         if not start.startswith((JPEG_START, PNG_START)):
-            return f"{path}: not a JPEG"
+            return f"{path}: not a JPEG or PNG"
         width, height = _png_shape(file) if start == PNG_START else _jpeg_shape(file)
         whole = _has_near_end(file, PNG_END) if start == PNG_START else _has_jpeg_end(file)
     if not whole:

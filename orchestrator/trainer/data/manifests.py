@@ -98,7 +98,7 @@ def _label(record: tf.Tensor) -> tf.Tensor:
 def describe(shards: dict[str, list[Shard]]) -> Manifest:
     """Create the manifest of these shards. Widely used labels begin with 1, and 0 stands for no class."""
     least = [shard.labels[0] for split_shards in shards.values() for shard in split_shards if shard.labels]
-    return Manifest(label_base=0 if 0 in least else 1, shards=shards)
+    return Manifest(label_base=1 if min(least, default=1) > 0 else 0, shards=shards)
 
 
 def sha256(path: Path) -> str:

@@ -23,9 +23,9 @@ import tensorflow as tf
 from orchestrator.schema import MANIFEST, Manifest, PrepareConfig, Prepared, Shard
 from orchestrator.trainer.data import imagenet, manifests, shard_writer, tfrecord_format
 from orchestrator.trainer.data.inspection import DataError
+from orchestrator.trainer.data.sample_order import mixed_order
 from orchestrator.trainer.data.shard_writer import Task
 
-SEED = 0  # of the order of images in shards, the same in every run
 MAX_NAMED = 5
 
 
@@ -96,10 +96,9 @@ def _counts(config: PrepareConfig) -> dict[str, int]:
 
 def _divide(split: str, samples: imagenet.Samples, count: int) -> list[Task]:
     """Divide shuffled samples into shards, so that every shard has images of all classes."""
-    order = np.random.default_rng(SEED).permutation(len(samples))
     return [
         Task(split, tfrecord_format.name(split, number, count), [samples[i] for i in part])
-        for number, part in enumerate(np.array_split(order, count))
+        for number, part in enumerate(np.array_split(mixed_order(len(samples)), count))
     ]
 
 

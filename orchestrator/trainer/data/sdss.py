@@ -58,7 +58,8 @@ def read(directory: Path) -> tuple[list[Row], list[Row]]:
 
 
 def _tables(directory: Path) -> list[Path]:
-    tables = sorted(path for path in directory.iterdir() if path.suffix.lower() == ".csv")
+    visible = (path for path in directory.iterdir() if not path.name.startswith("."))  # macOS adds ._NAME.csv
+    tables = sorted(path for path in visible if path.suffix.lower() == ".csv")
     if not tables:
         raise DataError(f"{directory}: no SDSS table here: a .csv with {', '.join(FEATURES)} and class is missing")
     return tables

@@ -113,7 +113,10 @@ def _require_space(missing: Sequence[Shard]) -> None:
     short = bool(missing) and needed + SPARE > free
     shortages = [line for line in hvd.allgather_object(shortage if short else "") if line]
     if shortages:
-        sys.exit(f"{local_copy.LOCAL}: too little space: {'; '.join(shortages)} ({_gib(SPARE)} must stay free)")
+        remedy = f"remove data of no use there: `orchestrator ssh NODE -- ls {local_copy.LOCAL}`"
+        sys.exit(
+            f"{local_copy.LOCAL}: too little space: {'; '.join(shortages)} ({_gib(SPARE)} must stay free): {remedy}"
+        )
 
 
 def _gib(size: int) -> str:

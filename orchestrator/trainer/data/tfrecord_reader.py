@@ -28,7 +28,8 @@ WINDOW = 4  # shards whose records are mixed, and from which a rank reads at a t
 class Records:
     """Records of one split: number i has ``lengths[i]`` bytes of content at ``offsets[i]`` of its shard.
 
-    ``sizes`` are the numbers of records of the shards in ``paths``; labels begin with ``label_base``.
+    ``sizes`` are the numbers of records of the shards in ``paths``; the labels of the ``classes`` begin with
+    ``label_base``.
     """
 
     paths: list[str]
@@ -36,6 +37,7 @@ class Records:
     offsets: np.ndarray
     lengths: np.ndarray
     label_base: int
+    classes: int = imagenet.MAX_CLASSES
 
     @property
     def readers(self) -> int:
@@ -92,9 +94,22 @@ class Records:
         return read
 
     def parse(self, record: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the image file in a record, and the number of its class."""
+        """Return the image file in a record, and the number of its class.
+
+        Raises:
+            InvalidArgumentError: The record is damaged, or its label is that of no class.
+        """
         fields = tf.io.parse_single_example(record, FIELDS)
-        return fields[ENCODED], fields[LABEL] - self.label_base
+        return fields[ENCODED], self._class(fields[LABEL])
+
+    def _class(self, label: tf.Tensor) -> tf.Tensor:
+        """Return the number of the class; a label of no class would be trained as "none of them" without an error.
+
+        The error comes from parsing a text that is not a number, as in `decoding`.
+        """
+        number, last = label - self.label_base, self.label_base + self.classes - 1
+        words = tf.strings.join(["label ", tf.strings.as_string(label), f", expected {self.label_base} to {last}"])
+        return number + tf.strings.to_number(tf.where((number >= 0) & (number < self.classes), "0", words), tf.int64)
 
     def name(self, number: int) -> str:
         shard = int(np.searchsorted(np.cumsum(self.sizes), number, side="right"))
@@ -141,10 +156,12 @@ def load(directory: Path, classes: int) -> dict[str, Records]:
     labels = [shard.labels for shards in manifest.shards.values() for shard in shards if shard.labels]
     greatest = max((last for _, last in labels), default=0)
     imagenet.require_classes(directory, greatest - manifest.label_base + 1, classes)
-    return {split: _records(directory, shards, manifest.label_base) for split, shards in manifest.shards.items()}
+    return {
+        split: _records(directory, shards, manifest.label_base, classes) for split, shards in manifest.shards.items()
+    }
 
 
-def _records(directory: Path, shards: Sequence[Shard], label_base: int) -> Records:
+def _records(directory: Path, shards: Sequence[Shard], label_base: int, classes: int) -> Records:
     for shard in shards:
         _require_size(directory / shard.name, shard)
     lengths = [np.array(shard.lengths, np.int64) for shard in shards]
@@ -157,6 +174,7 @@ def _records(directory: Path, shards: Sequence[Shard], label_base: int) -> Recor
         offsets=np.concatenate([empty, *offsets]),
         lengths=np.concatenate([empty, *lengths]),
         label_base=label_base,
+        classes=classes,
     )
 
 

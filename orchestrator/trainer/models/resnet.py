@@ -1,9 +1,10 @@
 """Residual networks: resnet20, resnet50, resnet101.
 
 Sources: He et al. 2016, "Deep Residual Learning for Image Recognition" (CVPR), section 3.3 and table 1 for the
-bottleneck networks, section 4.2 for resnet20; Goyal et al. 2017, "Accurate, Large Minibatch SGD" (arXiv 1706.02677),
-section 5.1: in the bottleneck networks the stride sits in the 3x3 convolution, the last gamma of every block starts
-at zero, and the last layer's weights with a deviation of 0.01.
+bottleneck networks, section 4.2 for resnet20, whose shortcuts that widen are projections here (the paper has option A);
+Goyal et al. 2017, "Accurate, Large Minibatch SGD" (arXiv 1706.02677), section 5.1: in the bottleneck networks the
+stride sits in the 3x3 convolution, the last gamma of every block starts at zero, and the last layer's weights with a
+deviation of 0.01.
 """
 
 import keras

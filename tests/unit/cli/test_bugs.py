@@ -1,5 +1,6 @@
 """Unforeseen ends of a command: a bug, an interrupt, a closed pipe."""
 
+import errno
 import os
 import platform
 import stat
@@ -63,6 +64,15 @@ def test_bug_is_reported_without_a_writable_crash_log(tmp_path: Path, own_direct
     finished = surprise("1 / 0", tmp_path)
     assert finished.returncode == 3
     assert "a bug: ZeroDivisionError" in finished.stderr
+
+
+@pytest.mark.parametrize("kind", ["EACCES", "EPERM", "EROFS"])
+def test_path_without_access_is_no_bug(tmp_path: Path, own_directories: Path, kind: str) -> None:
+    number = getattr(errno, kind)
+    finished = surprise(f"raise OSError({number}, os.strerror({number}), 'data/x')", tmp_path)
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert finished.stderr.startswith(f"error: 'data/x': {os.strerror(number)}\ngive your account access to it")
+    assert not own_directories.exists()
 
 
 def test_interrupt_ends_with_130(tmp_path: Path) -> None:

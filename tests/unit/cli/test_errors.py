@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import state
+from orchestrator.runs import store
 from tests import builders, samples
 from tests.unit.conftest import Cli, StandIn
 
@@ -55,6 +56,39 @@ def test_unknown_command_ends_with_2_and_is_no_bug(cli: Cli, arguments: list[str
     assert finished.returncode == 2
 
 
+@pytest.mark.parametrize("option", ["--cluster", "--cluster=group1", "-c", "--json"])
+def test_option_before_the_command_is_answered_with_its_place(cli: Cli, option: str) -> None:
+    finished = cli(option, "group1", "status")
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert f"{option.partition('=')[0]} belongs after the command" in finished.stderr
+
+
+@pytest.mark.parametrize("command", ["status", "teardown", "notebook"])
+def test_name_of_a_cluster_without_its_option_is_answered_with_it(cli: Cli, command: str) -> None:
+    finished = cli(command, "group1")
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert "(group1); --cluster" in finished.stderr
+
+
+def test_word_too_many_for_a_command_without_clusters_names_no_option(cli: Cli) -> None:
+    finished = cli("models", "lenet")
+    assert finished.returncode == 2
+    assert "--cluster" not in finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "problem"),
+    [(TRAIN, 2, "--dataset: not with --resume"), (("train",), 1, "no run ''")],
+)
+def test_empty_name_of_a_run_to_resume_is_refused(
+    cli: Cli, arguments: tuple[str, ...], code: int, problem: str
+) -> None:
+    store.save(builders.deployed(), builders.run())
+    finished = cli(*arguments, "--resume", "")
+    assert (finished.returncode, finished.stdout) == (code, "")
+    assert problem in finished.stderr
+
+
 def test_unknown_key_is_refused_with_place_and_nearest_key(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("nodse: 3\nlocal: {cpu: 1}\n")
     finished = cli("deploy")
@@ -75,6 +109,21 @@ def test_command_on_an_undeployed_cluster_ends_with_1(cli: Cli, arguments: list[
 def test_teardown_of_an_undeployed_cluster_succeeds(cli: Cli) -> None:
     finished = cli("teardown")
     assert (finished.returncode, finished.stdout) == (0, "cluster default: 0 made, 0 gone, 0 left\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [("teardown", 0), ("runs", 0), ("logs", 1), ("results", 1), ("status", 1), ("stop", 1)]
+)
+def test_mistyped_cluster_is_answered_with_the_deployed_ones(cli: Cli, command: str, code: int) -> None:
+    builders.deployed("group1")
+    finished = cli(command, "--cluster", "gruop1")
+    assert finished.returncode == code
+    assert "deployed: group1; choose with --cluster" in finished.stderr
+
+
+def test_teardown_that_removes_nothing_says_which_cluster_is_not_deployed(cli: Cli, own_directories: Path) -> None:
+    finished = cli("teardown", "--cluster", "demo")
+    assert f"cluster 'demo' is not deployed from this state directory: {own_directories}" in finished.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Damaged files of the state directory: commands name the file, and a damaged run hides no other."""
 
 import json
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,11 +11,12 @@ import pytest
 
 from orchestrator import state
 from orchestrator.errors import ConfigError
+from orchestrator.runs import store
 from orchestrator.schema import RunStatus
 from orchestrator.state import StateDir, cluster_lock
 from tests import builders
 from tests.stand_ins.hostile import assert_no_bug, assert_refused
-from tests.unit.conftest import Cli
+from tests.unit.conftest import COMMAND, Cli
 
 READERS = ("status", "inventory", "teardown", "deploy", "runs")
 DAMAGE: dict[str, Any] = {
@@ -199,3 +202,29 @@ def test_failed_write_leaves_no_temporary_file(tmp_path: Path) -> None:
     with pytest.raises(UnicodeEncodeError):
         state.replace(tmp_path / "file", "\ud800")
     assert list(tmp_path.iterdir()) == []
+
+
+def without_access(directory: Path, here: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command that may not read ``directory``, also if this user is root."""
+    limits = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.getuid() == 0 else []
+    directory.chmod(0)
+    try:
+        return subprocess.run([*limits, COMMAND, *arguments], cwd=here, capture_output=True, text=True, check=False)
+    finally:
+        directory.chmod(0o700)
+
+
+def test_run_whose_directory_cannot_be_read_is_named(tmp_path: Path) -> None:
+    state_dir = builders.deployed()
+    for run in ("a", "b"):
+        store.save(state_dir, builders.run(id=run))
+    finished = without_access(state_dir.runs / "a", tmp_path, "runs")
+    assert f"left out: {state_dir.runs}/a/run.json: Permission denied" in finished.stderr
+    assert [line.split()[0] for line in finished.stdout.splitlines()] == ["run", "b"]
+
+
+def test_runs_that_cannot_be_listed_are_no_empty_list(tmp_path: Path) -> None:
+    state_dir = builders.deployed()
+    store.save(state_dir, builders.run())
+    finished = without_access(state_dir.runs, tmp_path, "runs")
+    assert_refused(finished, f"{state_dir.runs}: Permission denied", "XDG_STATE_HOME")

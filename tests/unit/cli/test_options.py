@@ -4,6 +4,7 @@ import io
 import os
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 import typer
@@ -11,6 +12,8 @@ import typer
 from orchestrator import config
 from orchestrator.cli import app, options
 from orchestrator.errors import OrchestratorError
+from orchestrator.runs import store
+from tests import builders
 from tests.unit.conftest import COMMAND
 
 # Options outside the configuration of clusters and runs, and options whose keys have another form.
@@ -68,6 +71,16 @@ def test_help_shows_the_default(command: str, help_text: str) -> None:
     assert any(text.endswith(help_text) for text in parameters(command).values())
 
 
+def completions(words: str) -> set[str]:
+    """Return what bash offers after `orchestrator` and ``words``; if these end with a space, for the next word."""
+    typed = f"orchestrator {words}"
+    position = len(typed.split()) - (not typed.endswith(" "))
+    completion = {"COMP_WORDS": typed, "COMP_CWORD": str(position), "_ORCHESTRATOR_COMPLETE": "complete_bash"}
+    finished = subprocess.run([COMMAND], env={**os.environ, **completion}, capture_output=True, text=True, check=True)
+    assert finished.stderr == ""
+    return set(finished.stdout.split())
+
+
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
@@ -79,10 +92,37 @@ def test_help_shows_the_default(command: str, help_text: str) -> None:
     ],
 )
 def test_shell_completes_commands_and_models(words: str, offered: set[str]) -> None:
-    completion = {"COMP_WORDS": f"orchestrator {words}", "COMP_CWORD": str(len(words.split()))}
-    environment = {**os.environ, "_ORCHESTRATOR_COMPLETE": "complete_bash", **completion}
-    output = subprocess.run([COMMAND], env=environment, capture_output=True, text=True, check=True).stdout
-    assert set(output.split()) == offered
+    assert completions(words) == offered
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("logs ", {"first"}),
+        ("logs --cluster group ", {"second"}),
+        ("results --cluster=group ", {"second"}),
+        ("train --config group.yaml --resume ", {"second"}),
+        ("ssh ", {"demo-head"}),
+        ("ssh --cluster group demo-w", {"demo-worker-0"}),
+        ("ssh --cluster ", {"default", "group"}),
+    ],
+)
+def test_shell_completes_runs_and_nodes_of_the_chosen_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, offered: set[str]
+) -> None:
+    store.save(builders.deployed(nodes=1), builders.run(id="first"))
+    store.save(builders.deployed("group", nodes=2), builders.run(id="second"))
+    (tmp_path / "group.yaml").write_text("name: group\n")
+    monkeypatch.chdir(tmp_path)
+    assert completions(words) == offered
+
+
+@pytest.mark.parametrize("words", ["logs ", "logs --cluster ", "ssh "])
+def test_completion_without_a_usable_state_directory_offers_nothing(
+    monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", os.fsdecode(b"/caf\xe9"))
+    assert completions(words) == set()
 
 
 def test_question_is_agreed_to_by_yes_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,6 +88,18 @@ def test_compression_passes_and_price_change_the_forecast() -> None:
     assert plain["price"] is None
 
 
+def test_compression_is_chosen_for_each_number_of_nodes() -> None:
+    words = (*GIVEN[:-1], "32", "--link", "25gbit-roce", "--precision", "bfloat16", "--nodes", "1,2,4,16")
+    auto, none, half = (
+        predicted(*words, *more)["forecasts"] for more in ((), ("--compression", "none"), ("--compression", "bf16"))
+    )
+    kinds = [each.pop("compression") for each in auto]
+    assert kinds == ["none", "none", "bf16", "bf16"]
+    for each, kind, whole, halved in zip(auto, kinds, none, half, strict=True):
+        assert each["step_seconds"] == (halved if kind == "bf16" else whole)["step_seconds"]
+    assert "compression none on 2 nodes and bf16 on 4, 16 nodes" in printed(*words)
+
+
 def test_best_number_of_nodes_is_named() -> None:
     assert printed(*LINKED, "--nodes", "1,2,4,8", "--deadline", "40h").splitlines()[-1].startswith("best: 4 nodes: ")
     assert predicted(*LINKED, "--nodes", "1,2,4,8", "--deadline", "1h")["best"] is None
@@ -165,6 +177,27 @@ def test_missing_profile_and_link_name_the_measuring_command() -> None:
     assert refused(*GIVEN, "--latency", "1ms").message == link.message
     checked(builders.deployed())
     assert "only with --link" in refused(*GIVEN, "--latency", "1ms").message
+
+
+@pytest.mark.parametrize("more", [(), ("--slots", "2", "--cores", "4")])
+def test_one_node_needs_no_link(more: tuple[str, ...]) -> None:
+    alone, linked = (predicted(*words, "--nodes", "1", *more) for words in (GIVEN, LINKED))
+    assert alone["forecasts"] == linked["forecasts"]
+    assert alone["link"] == "not needed on one node"
+    assert "--link: missing" in refused(*GIVEN, "--nodes", "1,2", *more).message
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("--backtest", "resnet50"), "MODEL --backtest"),
+        (("--review", "--nodes", "2", "--json"), "--nodes --review"),
+        (("--review", "--backtest"), "--backtest --review"),
+        (("--backtest", "--cluster", "other"), "--backtest --cluster"),
+    ],
+)
+def test_comparisons_refuse_options_of_a_prediction(words: tuple[str, ...], named: str) -> None:
+    assert refused("predict", *words).message.startswith(f"{named}: cannot be combined: ")
 
 
 @pytest.mark.parametrize(

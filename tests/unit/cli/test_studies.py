@@ -181,6 +181,8 @@ def test_status_shows_measured_and_remaining_launches(cli: Cli, tmp_path: Path) 
         (("--resume",), "no study is here"),
         (("tiny.yaml", "--data", "mnist"), "expected DATASET=DIR"),
         (("sztaki-2022", "--dry-run"), "did you mean sztaki-2023?"),
+        (("states",), "'states', did you mean status?"),
+        (("reports", "tiny-study"), "'reports', did you mean report?"),
     ],
 )
 def test_wrong_command_names_its_remedy(cli: Cli, tiny: Path, words: tuple[str, ...], reason: str) -> None:

@@ -1,13 +1,17 @@
 """Grafana's password on this machine: its source, and the places where it is not."""
 
+import os
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from orchestrator import state
 from orchestrator.config import Config, Monitoring
 from orchestrator.monitoring import grafana_password
 from orchestrator.state import StateDir
 from tests import builders
-from tests.unit.conftest import Cli
+from tests.unit.conftest import COMMAND, Cli
 
 GIVEN, TOO_SHORT = "correct horse battery", "s3cret"
 
@@ -64,3 +68,22 @@ def test_missing_file_is_refused(cli: Cli) -> None:
 def test_password_on_the_command_line_is_refused(cli: Cli) -> None:
     assert cli("deploy", "--grafana-password", GIVEN).returncode == 2
     assert cli("deploy", f"--grafana-password={GIVEN}").returncode == 2
+
+
+@pytest.mark.parametrize("typed", ["", "typed once\n", "typed twice\n" * 2])
+def test_prompt_without_a_terminal_names_the_other_ways(tmp_path: Path, typed: str) -> None:
+    finished = subprocess.run(
+        [COMMAND, "deploy", "--grafana-password"],
+        cwd=tmp_path,
+        env={**os.environ, "DOCKER_HOST": f"unix://{tmp_path}/none"},  # a deploy that starts in spite of it must fail
+        input=typed,
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,  # getpass asks on the terminal of the session, if it has one
+    )
+    assert finished.returncode == 2
+    assert finished.stderr.splitlines()[-2:] == [
+        "error: --grafana-password: there is no terminal on which the password could be typed",
+        "use --grafana-password-file FILE or $ORCHESTRATOR_MONITORING_PASSWORD",
+    ]

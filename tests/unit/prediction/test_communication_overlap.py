@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from orchestrator.prediction import communication_overlap, ready_gradients, single_rank
 from orchestrator.prediction.allreduce_time import COPY, Link, Topology
-from orchestrator.prediction.communication_overlap import Options
+from orchestrator.prediction.communication_overlap import Compression, Options
 from orchestrator.prediction.gradient_groups import BUCKET, FIRST_BUCKET, Engine, fixed
 from orchestrator.prediction.ready_gradients import Gradient
 from orchestrator.prediction.single_rank import Node
@@ -124,9 +124,10 @@ def test_cores_that_communicate_do_not_compute_meanwhile() -> None:
         ("auto", "bfloat16", 1e-13, "none"),
     ],
 )
-def test_auto_compression_follows_precision_and_gain(compression: str, precision: str, speed: float, kind: str) -> None:
+def test_auto_compression_follows_precision_and_gain(
+    compression: Compression, precision: str, speed: float, kind: str
+) -> None:
     rank_step = single_rank.from_step(32, 1.0, ready_gradients.estimate("resnet50", 224, 1000), cores=1.0)
     link = Link(1e-4, speed, speed)
-    assert (
-        communication_overlap.carried(compression, precision, rank_step, Topology(2, 1, link, link), Options()) == kind
-    )
+    options = Options(compression=communication_overlap.possible(compression, precision))
+    assert communication_overlap.chosen(rank_step, Topology(2, 1, link, link), options).compression == kind

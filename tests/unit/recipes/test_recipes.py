@@ -120,6 +120,51 @@ def test_adam_has_its_published_constants_unless_the_recipe_sets_them(own: Calla
     assert (recipes.recipe(inception)["momentum"], recipes.recipe(inception)["rho"]) == (0.9, 0.99)
 
 
+@pytest.mark.parametrize(
+    ("model", "dataset", "optimizer", "momentum", "rho"),
+    [
+        ("inception_v3", "imagenet", "sgd", 0.9, 0.9),  # its own momentum is that of RMSProp, 0
+        ("dense", "sdss", "rmsprop", 0.0, 0.9),  # its own are Adam's beta 1 and beta 2
+        ("resnet50", "imagenet", "rmsprop", 0.0, 0.9),
+        ("resnet50", "imagenet", "adam", 0.9, 0.999),
+    ],
+)
+def test_other_optimizer_has_its_own_constants(
+    own: Callable[[str], Train], model: str, dataset: str, optimizer: str, momentum: float, rho: float
+) -> None:
+    train = own(f"common: {{optimizer: {optimizer}}}").model_copy(update={"model": model, "dataset": dataset})
+    resolved = resolve(train)
+    assert (resolved.optimizer, resolved.momentum) == (optimizer, momentum)
+    assert resolved.rho == rho or optimizer == "sgd"
+    assert optimizer != "rmsprop" or resolved.epsilon == 1e-7
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "rmsprop", "adam"])
+def test_models_optimizer_keeps_its_constants_in_an_own_recipe(own: Callable[[str], Train], optimizer: str) -> None:
+    model, dataset = {"sgd": ("resnet50", "imagenet"), "rmsprop": ("inception_v3", "imagenet")}.get(
+        optimizer, ("dense", "sdss")
+    )
+    train = own(f"common: {{optimizer: {optimizer}}}").model_copy(update={"model": model, "dataset": dataset})
+    assert resolve(train) == resolve(Train(model=model, dataset=dataset)).model_copy(update={"optimizer": optimizer})
+
+
+@pytest.mark.parametrize(("model", "dataset"), PAIRS)
+def test_only_images_that_keep_their_class_are_mirrored(model: str, dataset: str) -> None:
+    """With --augment too, whatever the recipe augments by itself."""
+    resolved = resolve(Train(model=model, dataset=dataset, augment=True))
+    assert resolved.flip == (dataset != "mnist")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "epochs", "described"),
+    [("imagenet", 3, True), ("imagenet", 5, True), ("imagenet", 6, False), ("synthetic", 1, False)],
+)
+def test_warm_up_of_the_whole_run_is_described(dataset: str, epochs: int, described: bool) -> None:
+    config = resolve(Train(model="resnet50", dataset=dataset, epochs=epochs))
+    expected = "the warm-up of 5 epochs takes the whole run: the learning rate never falls" if described else ""
+    assert recipes.endless_warm_up(config).partition(";")[0] == expected
+
+
 def test_network_is_saved_only_if_asked_for() -> None:
     train = Train(model="resnet20", dataset="cifar10")
     assert not resolve(train).save_model

@@ -116,3 +116,17 @@ def test_directory_on_the_nodes_does_not_depend_on_the_local_one(mnist: Path) ->
     before = remote(mnist)
     moved = mnist.rename(mnist.with_name("elsewhere"))
     assert remote(moved) == before
+
+
+def test_part_of_a_published_data_set_is_noted(tmp_path: Path) -> None:
+    """Unpacking that was interrupted leaves whole files: three of the five batches of CIFAR-10, and the test."""
+    dataset = datasets.find("cifar10", samples.cifar(tmp_path, train=5, test=2), nothing)
+    assert dataset is not None
+    assert dataset.note == "5 of 50,000 train images and 2 of 10,000 test images of the published data set are here"
+
+
+def test_class_folders_of_another_data_set_are_not_compared_with_imagenet(tmp_path: Path) -> None:
+    samples.imagenet(tmp_path, {"train/cat/a.jpg": samples.JPEG, "val/cat/a.jpg": samples.JPEG})
+    dataset = datasets.find("imagenet", tmp_path, nothing)
+    assert dataset is not None
+    assert dataset.note == ""

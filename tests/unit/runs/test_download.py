@@ -1,5 +1,6 @@
 """Downloads from a real web server on loopback."""
 
+import errno
 import hashlib
 import http.server
 import os
@@ -76,6 +77,17 @@ def test_published_files_are_downloaded_into_the_cache(entry: dict[str, Any]) ->
     assert directory == state.cache() / "datasets" / "tiny"
     assert {path.name: path.read_bytes() for path in directory.iterdir()} == CONTENT
     assert lines == ["downloading images", "downloading labels"]
+
+
+def test_cache_may_be_on_a_file_system_without_hard_links(
+    entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(os, "link", refuse)
+    download()
+    assert cached() == ["images", "labels"]
 
 
 def test_cached_files_are_not_downloaded_again(entry: dict[str, Any]) -> None:

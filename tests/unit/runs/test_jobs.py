@@ -25,7 +25,7 @@ from orchestrator.runs import (
     store,
 )
 from orchestrator.runs.datasets import FoundDataset
-from orchestrator.runs.jobs import resumed_training, scripts
+from orchestrator.runs.jobs import resumed_training, scripts, shards
 from orchestrator.runs.script import Source
 from orchestrator.runs.user_variables import UserEnvironment
 from orchestrator.schema import CheckMessage, CheckpointEntry, Checkpoints, CheckResult, RunStatus
@@ -124,6 +124,29 @@ def test_data_with_more_classes_than_the_recipe_is_not_sent(head: Head, cluster:
     with pytest.raises(ConfigError, match=f"classes: 2: {data} has images of 3 classes"):
         jobs.train(state.for_cluster("demo"), cluster, builders.DIGEST, config)
     assert head.started == []
+
+
+@pytest.mark.parametrize(("epochs", "expected"), [(1, True), (2, False)])
+def test_training_says_that_its_warm_up_never_ends(
+    head: Head, cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], epochs: int, expected: bool
+) -> None:
+    data = samples.mnist(tmp_path / "data", {"train": 64, "t10k": 8})
+    values = {"train": {"model": "lenet", "dataset": "mnist", "data": data, "epochs": epochs}}
+    jobs.train(state.for_cluster("demo"), cluster, builders.DIGEST, Config.model_validate({**CONFIG, **values}))
+    assert len(head.started) == 1
+    said = "the warm-up of 1 epochs takes the whole run" in " ".join(capsys.readouterr().err.split())
+    assert said == expected
+
+
+def test_preparation_says_which_images_are_not_read(
+    head: Head, cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    images = ("train/a/x.jpg", "train/a/y.webp", "val/a/x.jpg")
+    data = samples.imagenet(tmp_path / "data", dict.fromkeys(images, samples.JPEG))
+    config = Config.model_validate({**CONFIG, "train": {"dataset": "imagenet", "data": data}})
+    shards.prepare(state.for_cluster("demo"), cluster, builders.DIGEST, config, skip_unreadable=False)
+    assert len(head.started) == 1
+    assert "imagenet: 1 .webp files are ignored" in " ".join(capsys.readouterr().err.split())
 
 
 def test_repeated_training_has_the_variables_of_the_user(head: Head, cluster: Cluster) -> None:

@@ -119,6 +119,10 @@ def test_launcher_is_named_if_only_an_imported_module_tells_it(
     monkeypatch.chdir(repository)
     words = noted_command(repository, train="import ddp_utils", ddp_utils="import torch.distributed")
     assert words == [*RUN, "--env", "PYTHONPATH=scripts", "--launcher", "torchrun", "--", *TRAIN]
+
+
+def test_launcher_is_not_named_if_the_module_tells_it(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repository)
     assert noted_command(repository, train="import ray") == [*RUN, "--", *TRAIN]
 
 

@@ -5,10 +5,18 @@ import re
 from orchestrator.trainer.telemetry import metrics
 from scripts import write_metrics_table
 
+DCGM = write_metrics_table.ROOT / "ansible/roles/dcgm_exporter/files/dcgm.csv"
+
 
 def test_page_equals_the_tables() -> None:
     page = write_metrics_table.page()
     assert write_metrics_table.PAGE.read_text() == page, "run `python -m scripts.write_metrics_table`"
+
+
+def test_page_lists_what_dcgm_exporter_is_told_to_export() -> None:
+    told = re.findall(r"^(DCGM_\w+), (\w+), (.+)$", DCGM.read_text(), re.MULTILINE)
+    listed = re.findall(r"^\| `(DCGM_\w+)` \| (\w+) \| (.+) \|$", write_metrics_table.page(), re.MULTILINE)
+    assert listed == told
 
 
 def test_code_has_no_escaped_bars() -> None:

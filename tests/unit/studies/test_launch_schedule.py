@@ -1,12 +1,15 @@
 """Order and number of launches: rounds, the A/A pair, wide intervals, failures, busy machines."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from orchestrator.config import Config
 from orchestrator.schema.studies import Launch
-from orchestrator.studies import launch_schedule, progress_messages
+from orchestrator.studies import launch_schedule, progress_messages, time_and_cost
 from orchestrator.studies.launch_schedule import Planned, Schedule
 from orchestrator.studies.round_ratios import by_round
 from orchestrator.studies.study_definition import Study
@@ -194,3 +197,19 @@ def test_certain_launches_are_first_rounds_and_due_repeats() -> None:
     assert [each.round for each in resumed.certain()] == [0] * 3
     launches += [launch(planned) for planned in resumed.certain()]
     assert started_schedule(of, launches)[0].certain() == []
+
+
+def test_plan_of_many_launches_computes_the_key_of_a_cell_a_few_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys, sha256 = list[bytes](), hashlib.sha256
+
+    def hashed(text: bytes) -> "hashlib._Hash":
+        keys.append(text)
+        return sha256(text)
+
+    monkeypatch.setattr(hashlib, "sha256", hashed)
+    of = study(batch=list(range(1, 21)), repetitions=100)
+    planned = time_and_cost.plan(Config(), of, cells(of), tmp_path)
+    assert (planned.launches, len(planned.order)) == (41 * 100, 41 * 2)
+    assert len(keys) < 10 * len(planned.cells)

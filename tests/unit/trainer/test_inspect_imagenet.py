@@ -1,6 +1,7 @@
 """ImageNet's class folders of JPEGs."""
 
 import json
+import re
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -58,10 +59,10 @@ def only(*names: str) -> Callable[[Path], object]:
         ),
         (adding(train__n01__x=b""), "train/n01/x.jpg: not a JPEG"),
         (adding(val__n03__x=JPEG, val__n04__x=JPEG), "val/ has classes that train/ lacks: n03, n04"),
-        (only("train/n01/a.jpg"), "folder val/ with a folder of JPEGs per class is missing"),
+        (only("train/n01/a.jpg"), "folder val/ with a folder of images per class is missing"),
         (only("val/n01/a.jpg"), "folder train/ with a folder"),
-        (only("train/n01/a.png", "val/n01/a.jpg"), "no JPEG in train"),
-        (only("train/n01/a.jpg", "val/n01/a.png"), "no JPEG in val"),
+        (only("train/n01/a.bmp", "val/n01/a.jpg"), r"no image in train/\*/; 1 .bmp files are ignored: only .jpeg, "),
+        (only("train/n01/a.jpg", "val/n01/a.webp"), "no image in val"),
     ],
 )
 def test_incomplete_data_set_is_refused(tmp_path: Path, make: Callable[[Path], object], problem: str) -> None:
@@ -96,14 +97,33 @@ def test_preview_in_a_truncated_jpeg_is_not_its_end(tmp_path: Path) -> None:
 
 
 def test_class_without_training_images_is_refused(tmp_path: Path) -> None:
-    samples.imagenet(tmp_path, {**WHOLE, "train/n03/x.png": PNG, "val/n03/x.jpg": JPEG})
-    with pytest.raises(DataError, match=r"train/n03 has no JPEG, expected some as in val/n03$"):
+    samples.imagenet(tmp_path, {**WHOLE, "train/n03/x.gif": JPEG, "val/n03/x.jpg": JPEG})
+    with pytest.raises(DataError, match=r"train/n03 has no image, expected some as in val/n03$"):
         inspect_dataset.inspect("imagenet", tmp_path)
 
 
-def test_ignored_png_files_are_counted(tmp_path: Path) -> None:
-    samples.imagenet(tmp_path, {**WHOLE, "train/n01/x.png": PNG, "val/n02/y.PNG": PNG})
-    assert inspect_dataset.inspect("imagenet", tmp_path).note.startswith("2 .png files are ignored")
+def test_png_files_are_images(tmp_path: Path) -> None:
+    samples.imagenet(tmp_path, dict.fromkeys(["train/n01/x.png", "train/n02/x.PNG", "val/n02/y.Png"], PNG))
+    dataset = inspect_dataset.inspect("imagenet", tmp_path)
+    assert (dataset.train, dataset.test, dataset.classes, dataset.note) == (2, 1, 2, "")
+
+
+def test_hidden_entries_are_neither_classes_nor_images(tmp_path: Path) -> None:
+    """Jupyter, file managers and macOS leave copies, thumbnails and notes with the names of images."""
+    hidden = ("train/.ipynb_checkpoints/a-checkpoint.jpg", "train/.thumbnails/b.jpg", "val/.Trash-1000/c.jpg")
+    samples.imagenet(tmp_path, {**WHOLE, **dict.fromkeys(hidden, JPEG), "train/n01/._a.jpg": b"\x00\x05\x16\x07"})
+    dataset = inspect_dataset.inspect("imagenet", tmp_path)
+    assert (dataset.train, dataset.test, dataset.classes, dataset.note) == (3, 1, 2, "")
+    assert imagenet.images(tmp_path)[0] == ["n01", "n02"]
+
+
+def test_note_names_what_is_in_class_folders_and_not_read(tmp_path: Path) -> None:
+    left_out = ("n01/x.bmp", "n02/y.TIF", "n02/z.bmp", "n02/night/a.jpg", "n02/day/a.jpg", "n03/x.webp")
+    samples.imagenet(tmp_path, {**WHOLE, **{f"train/{name}": JPEG for name in left_out}})
+    note = inspect_dataset.inspect("imagenet", tmp_path).note
+    assert note.startswith("1 .webp, 2 .bmp, 1 .tif files are ignored: only .jpeg, .jpg and .png files are read; ")
+    assert re.search(r"; folders within class folders are ignored: \S+/train/n02/(night|day) and 1 more; ", note)
+    assert note.endswith("; folders of train/ without an image are no classes: n03")
 
 
 def test_classes_with_training_images_are_counted(tmp_path: Path) -> None:

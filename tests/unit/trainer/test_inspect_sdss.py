@@ -36,6 +36,11 @@ def test_tables_are_read_in_order_of_their_names(tmp_path: Path) -> None:
     assert together == sdss.read(samples.table(tmp_path / "one" / "sky.csv", FORTY))
 
 
+def test_hidden_files_of_macos_are_not_tables(tmp_path: Path) -> None:
+    (samples.table(tmp_path / "sky.csv", FORTY) / "._sky.csv").write_bytes(b"\x00\x05\x16\x07\xff")
+    assert inspect_dataset.inspect("sdss", tmp_path).files == ["sky.csv"]
+
+
 @pytest.mark.parametrize("above", ["#Table1\n", "\ufeff", "\n"])
 def test_titles_above_the_header_are_skipped(tmp_path: Path, above: str) -> None:
     assert inspect_dataset.inspect("sdss", samples.table(tmp_path / "sky.csv", FORTY, above)).train == 36

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.runs import launchers, script
-from orchestrator.runs.launchers import lone_ranks
+from orchestrator.config import Launch
+from orchestrator.runs import launchers, script, unsent_files
+from orchestrator.runs.launchers import choose_launcher, lone_ranks
 from tests import builders
+from tests.unit.conftest import Cli
 
 
 @pytest.mark.parametrize(
@@ -70,3 +72,33 @@ def test_mmengine_that_gets_its_launcher_joins_the_ranks(tmp_path: Path) -> None
     for option in (["--launcher", "pytorch"], ["--launcher=pytorch"]):
         source = script.gather(["python", str(tmp_path / "train.py"), *option])
         assert not list(lone_ranks.notes(source, run, launchers.layout(cluster, run)))
+
+
+def test_dry_run_prints_the_notes_of_a_deployed_cluster(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / "train.py").write_text("import keras")
+    command = ("run", "--dry-run", "--no-packages", "--", "python", "train.py")
+    assert "on its own" not in cli(*command).stderr
+    builders.deployed(nodes=2)
+    assert "each of the 2 ranks runs the whole script on its own" in cli(*command).stderr
+    assert "on its own" not in cli("run", "--np", "1", *command[1:]).stderr
+
+
+def test_each_file_of_a_script_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"train.py": "import torch, parts", "parts.py": "import numpy", "conf.json": "{}"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    source = script.gather(["python", str(tmp_path / "train.py")])
+    opened, read_bytes = list[str](), Path.read_bytes
+
+    def read(path: Path) -> bytes:
+        opened.append(path.name)
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    unsent_files.note_on_arguments(source)
+    options = choose_launcher.choose(Launch(), source)
+    cluster, run = builders.cluster(nodes=2), builders.run(np=2, launcher=options.launcher)
+    assert len(list(lone_ranks.notes(source, run, launchers.layout(cluster, run)))) == 1
+    run = run.model_copy(update={"launcher": "torchrun"})  # looks for two patterns in every file
+    assert not list(lone_ranks.notes(source, run, launchers.layout(cluster, run)))
+    assert sorted(opened) == sorted(files)
