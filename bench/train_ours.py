@@ -4,11 +4,12 @@ container.
 
 import itertools
 import json
+import os
 import re
 import statistics
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from tests import samples
 CONTROLLER = "gloo"  # ranks of one machine use no other
 EPOCHS = 3  # the first is not measured
 HOROVODS_CYCLE = 1.0  # ms
-EXEC = re.compile(r"\d+\.\d+\n")  # a rank is started
+EXEC = re.compile(r"\d+\.\d+")  # a rank is started
 FIRST = re.compile(r"step (\d+)/")
 MEMORY = 4 << 30  # bytes per rank, as a run records it; nothing here depends on it
 NUMBERS = itertools.count(1)
@@ -169,9 +170,9 @@ def first_steps(place: Place, runs: Sequence[Run]) -> list[float]:
     each = "; ".join(f"date +%s.%N; {' '.join(run.command)}" for run in runs)
     command = place.command(["sh", "-ec", each], run_record.environment(runs[0]))
     seconds: list[float] = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
         assert running.stdout
-        for line in running.stdout:
+        for line in _lines(running.stdout.fileno()):
             if EXEC.fullmatch(line):
                 started, step = float(line), None
             elif step is None and (step := FIRST.search(line)):
@@ -179,3 +180,11 @@ def first_steps(place: Place, runs: Sequence[Run]) -> list[float]:
                 assert step[1] == "1", f"the first reported step is {step[1]}"
     assert len(seconds) == len(runs), f"{len(seconds)} of {len(runs)} runs reported a step"
     return seconds
+
+
+def _lines(descriptor: int) -> Iterator[str]:
+    """Yield lines at once; a text file would keep a line that ends in a carriage return until more is written."""
+    rest = b""
+    while piece := os.read(descriptor, 1 << 16):
+        *lines, rest = (rest + piece).replace(b"\r", b"\n").split(b"\n")
+        yield from (line.decode() for line in lines)

@@ -10,7 +10,6 @@ from orchestrator import config, progress, state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError
-from orchestrator.runs import store
 from orchestrator.schema.bounded_files import shown
 from orchestrator.state import Record, StateDir
 
@@ -124,14 +123,3 @@ def node_named(name: str, cluster: Cluster, where: str = "", hint: str = "") -> 
         near = config.nearest(name, list(cluster.nodes))
         raise ConfigError([f"{where}no node {shown(name)}{near} (nodes: {', '.join(cluster.nodes)})"], hint)
     return node
-
-
-def node_names(path: Path | None, name: str | None) -> list[str]:
-    """List the nodes of the chosen cluster, for shell completion."""
-    record = state.read(state_dir(path, name))
-    return list(record.cluster.nodes) if record and record.cluster else []
-
-
-def run_names(path: Path | None, name: str | None) -> list[str]:
-    """List the runs of the chosen cluster, for shell completion."""
-    return [run.id for run in store.list_runs(state_dir(path, name))]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import chosen_cluster, follow_run, launch_options, options, result_tables
+from orchestrator.cli import chosen_cluster, data_tables, follow_run, launch_options, options
 from orchestrator.cli.launch_options import Controller, CycleTime, Detach, Interface, Np
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.runs.jobs import shards
@@ -13,8 +13,8 @@ from orchestrator.schema import Prepared, Staged
 
 Dataset = Annotated[str | None, completed(HELP["train.dataset"], lambda: list(shards.DATASETS))]
 Data = Annotated[Path | None, key("train.data")]
-PREPARED = follow_run.show_file("prepared.json", Prepared, result_tables.prepared)
-STAGED = follow_run.show_file("staged.json", Staged, result_tables.staged)
+PREPARED = follow_run.show_file("prepared.json", Prepared, data_tables.prepared)
+STAGED = follow_run.show_file("staged.json", Staged, data_tables.staged)
 
 
 def register(app: typer.Typer) -> None:

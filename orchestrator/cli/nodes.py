@@ -7,8 +7,8 @@ import typer
 
 from orchestrator import errors, process, ssh
 from orchestrator.ansible import inventory as inventories
-from orchestrator.cli import chosen_cluster, output
-from orchestrator.cli.options import ConfigFile, Json, Name, of_cluster
+from orchestrator.cli import chosen_cluster, output, shell_completion
+from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.lifecycle import host_vars
 from orchestrator.runs.launchers import hostfile as hostfiles
 
@@ -24,7 +24,7 @@ def terminal(
         str | None,
         typer.Argument(
             help="Name of the node, or `head`; default: the head, unless a COMMAND follows.",
-            autocompletion=of_cluster(chosen_cluster.node_names),
+            autocompletion=shell_completion.nodes,
         ),
     ] = None,
     command: Annotated[list[str] | None, typer.Argument(help="Command to run on the node; default: a shell.")] = None,

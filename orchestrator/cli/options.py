@@ -1,13 +1,13 @@
-"""Options that several commands have: those for keys of cluster.yaml, completion, ranges, and questions."""
+"""Options that several commands have: those for keys of cluster.yaml, ranges, and questions."""
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from orchestrator import config, state
+from orchestrator.cli import shell_completion
 from orchestrator.errors import ConfigError, OrchestratorError
 
 
@@ -31,7 +31,7 @@ def key(path: str, *names: str, complete: Callable[[], list[str]] | None = None)
     Returns:
         The Typer option.
     """
-    return typer.Option(*names, help=HELP[path], autocompletion=completion(complete))
+    return typer.Option(*names, help=HELP[path], autocompletion=shell_completion.among(complete))
 
 
 def settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,37 +41,7 @@ def settings(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def completed(help_text: str, complete: Callable[[], list[str]]) -> Any:
     """Return an argument with shell completion."""
-    return typer.Argument(help=help_text, autocompletion=completion(complete))
-
-
-def completion(complete: Callable[[], list[str]] | None) -> Callable[[str], list[str]] | None:
-    """Return the ``autocompletion`` of an option or argument, which selects from all words of ``complete``."""
-    return (lambda incomplete: _beginning_with(incomplete, complete)) if complete else None
-
-
-def of_cluster(
-    complete: Callable[[Path | None, str | None], list[str]],
-) -> Callable[[typer.Context, str], list[str]]:
-    """Return the ``autocompletion`` that selects from all words of ``complete``.
-
-    Args:
-        complete: Takes --config and --cluster of the line that is completed, each None if it is not given.
-
-    Returns:
-        The function for Typer.
-    """
-
-    def words(context: typer.Context, incomplete: str) -> list[str]:
-        given = context.params
-        return _beginning_with(incomplete, lambda: complete(given.get("config_file"), given.get("name")))
-
-    return words
-
-
-def _beginning_with(incomplete: str, complete: Callable[[], list[str]]) -> list[str]:
-    with suppress(OrchestratorError, OSError):  # a shell can show words only, no error
-        return [word for word in complete() if word.startswith(incomplete)]
-    return []
+    return typer.Argument(help=help_text, autocompletion=shell_completion.among(complete))
 
 
 def between(least: float, most: float) -> Callable[[Any, Any], Any]:
@@ -95,7 +65,7 @@ Name = Annotated[
     typer.Option(
         "--cluster",
         help="Name of the cluster; default: the name in cluster.yaml, or `default`.",
-        autocompletion=completion(state.cluster_names),
+        autocompletion=shell_completion.among(state.cluster_names),
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]

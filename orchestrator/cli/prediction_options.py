@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import options
+from orchestrator.cli import options, shell_completion
 from orchestrator.cli.prediction_sources import PROFILE_STEPS
 from orchestrator.config.section import MAX_SLOTS, seconds
 from orchestrator.errors import ConfigError
@@ -54,7 +54,7 @@ Latency = Annotated[str | None, typer.Option("--latency", metavar="TIME", help="
 MachineTypeName = Annotated[
     str | None,
     typer.Option(
-        "--machine-type", metavar="NAME", autocompletion=options.completion(lambda: list(machine_types.by_name())),
+        "--machine-type", metavar="NAME", autocompletion=shell_completion.among(lambda: list(machine_types.by_name())),
         help="Google's machine type of all nodes, for link and price; default: that of cluster.yaml.",
     ),
 ]  # fmt: skip

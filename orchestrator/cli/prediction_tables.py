@@ -9,7 +9,8 @@ from orchestrator.config import Config
 from orchestrator.prediction.backtest import NEAR, Tested
 from orchestrator.prediction.communication_overlap import Options
 from orchestrator.prediction.compare_with_runs import Reviewed, digits
-from orchestrator.prediction.forecast import Band, Forecast
+from orchestrator.prediction.forecast import Forecast
+from orchestrator.prediction.uncertainty_band import Band
 
 
 class View(NamedTuple):

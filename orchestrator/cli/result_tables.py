@@ -1,4 +1,4 @@
-"""Print runs and what they left: results of training and of a check, prepared data, and the files of a script."""
+"""Print runs and what they left: results of training, and the files of a script."""
 
 import shlex
 from collections.abc import Iterable
@@ -14,16 +14,7 @@ from orchestrator.runs import collected_files, predict_runs
 from orchestrator.runs.control import RunState
 from orchestrator.runs.requirements import Requirements
 from orchestrator.runs.script import Source
-from orchestrator.schema import (
-    SAVED_MODEL,
-    CheckRank,
-    CheckResult,
-    Prepared,
-    Results,
-    Staged,
-    accuracy,
-    time_to_accuracy,
-)
+from orchestrator.schema import SAVED_MODEL, Results, accuracy, time_to_accuracy
 from orchestrator.state import StateDir
 
 
@@ -121,54 +112,3 @@ def _training(results: Results, run_state: RunState, top1: float | None) -> None
         output.line(accuracy.describe(results, top1))
     if explanation := explain(results):
         output.line(str(explanation))
-
-
-def check(result: CheckResult) -> None:
-    """Print the ranks that answered, their allreduce results, and its cost by message size."""
-    output.table(
-        ("rank", "host", "local rank", "allreduce"),
-        [(r.rank, r.host, r.local_rank, _rank_check(r, result)) for r in result.ranks],
-    )
-    output.line()
-    output.table(
-        ("message", "latency", "bus bandwidth"),
-        [
-            (_size(s.bytes), f"{s.latency_seconds * 1e3:.2f} ms", f"{s.bus_bandwidth / 1e6:.1f} MB/s")
-            for s in result.sizes
-        ],
-    )
-    output.line()
-    share = f" for {result.step_work:.2%} of its size, because the nodes are slow" if result.step_work < 1 else ""
-    output.line(f"a step that computes while its gradients are sent: {result.step_seconds * 1e3:.0f} ms{share}")
-
-
-def prepared(result: Prepared) -> None:
-    """Print the shards that were made, and the samples that were left out."""
-    images = " and ".join(f"{count:,} {split}" for split, count in result.images.items())
-    output.line(f"{images} images in {result.shards} shards, {result.bytes / 1e6:,.1f} MB: {result.directory}")
-    output.line(
-        f"{result.written} shards were written in {result.seconds:.1f} s; the others exist already and are complete"
-    )
-    for unreadable in result.unreadable:
-        output.line(f"left out: {unreadable}")
-
-
-def staged(result: Staged) -> None:
-    """Print the shards on every node, and how much was copied to each."""
-    output.line(f"{result.shards} shards, {result.bytes / 1e6:,.1f} MB, on every node in {result.seconds:.1f} s:")
-    for directory in result.directories:
-        output.line(f"  {directory}")
-    rows = zip(result.hosts, result.copied, result.read, strict=True)
-    output.table(
-        ("node", "copied now", "from shared storage"),
-        [(host, f"{copied / 1e6:,.1f} MB", f"{read / 1e6:,.1f} MB") for host, copied, read in rows],
-    )
-
-
-def _rank_check(rank: CheckRank, result: CheckResult) -> str:
-    right = rank.allreduce_sum == result.expected_sum
-    return f"{rank.allreduce_sum:g} (right)" if right else f"{rank.allreduce_sum:g} instead of {result.expected_sum:g}"
-
-
-def _size(count: int) -> str:
-    return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count >> 10} KiB" if count >= 1 << 10 else f"{count} B"

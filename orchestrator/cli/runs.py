@@ -1,18 +1,20 @@
 """Commands for runs that were started: logs, state and results."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from orchestrator import plot, progress, state
-from orchestrator.cli import chosen_cluster, output, result_tables
+from orchestrator.cli import chosen_cluster, output, result_tables, shell_completion
 from orchestrator.cli.follow_run import follow_log, require_finished
-from orchestrator.cli.options import ConfigFile, Json, Name, of_cluster
-from orchestrator.errors import ConfigError, StateError, command
+from orchestrator.cli.options import ConfigFile, Json, Name
+from orchestrator.cluster import Cluster
+from orchestrator.errors import ConfigError, NodesFailed, StateError, command
 from orchestrator.plot import epoch_plot
-from orchestrator.runs import collected_files, control, store
+from orchestrator.runs import collected_files, control, run_record, store
 from orchestrator.runs.control import RunState
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import Results, goal, top1_of
@@ -24,7 +26,7 @@ FOLLOW = "Follow the log until the run ends, then fetch its files; fail if the r
 
 RunName = Annotated[
     str | None,
-    typer.Argument(help="Name of the run; default: the newest.", autocompletion=of_cluster(chosen_cluster.run_names)),
+    typer.Argument(help="Name of the run; default: the newest.", autocompletion=shell_completion.runs),
 ]
 
 Plot = Annotated[
@@ -86,7 +88,7 @@ def _fetched_log(state_dir: StateDir, run: Run) -> Iterator[bytes]:
 def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None, json: Json = False) -> None:
     """End a run on all nodes; a training run writes a checkpoint first."""
     state_dir, _, cluster = chosen_cluster.deployed(config_file, name)
-    chosen = store.get(state_dir, run)
+    chosen = _recorded(state_dir, cluster, run)
     with control.head_session(state_dir, cluster) as head:
         if _is_active(state_dir, head, chosen):
             with progress.step(f"Stopping {chosen.id}"):
@@ -100,6 +102,21 @@ def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None,
     output.as_json(run_state) if json else output.line(f"run {chosen.id}: {run_state.state}")
     if run_state.state != "finished":
         progress.note(collected_files.how_to_resume(state_dir, chosen))
+
+
+def _recorded(state_dir: StateDir, cluster: Cluster, name: str | None) -> Run:
+    """Return the record of a run. Raises StateError, also for an active run that was started on another machine."""
+    try:
+        return store.get(state_dir, name)
+    except StateError:
+        with suppress(NodesFailed), control.head_session(state_dir, cluster) as head:
+            if name and name in control.active(head):
+                raise StateError(
+                    f"run {name} was started with another state directory, which alone has its record",
+                    f"stop it there; or on the head ({command('ssh', state_dir.name)}) `sudo systemctl stop "
+                    f"{run_record.UNIT}{name}` ends it, and its files stay in {run_record.directory(name)}",
+                ) from None
+        raise
 
 
 def _is_active(state_dir: StateDir, head: Session, run: Run) -> bool:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from orchestrator.cli import options
+from orchestrator.cli import shell_completion
 from orchestrator.config.paths import expanded
 from orchestrator.errors import ConfigError, command
 from orchestrator.studies import journal, study_files
@@ -19,7 +19,7 @@ Source = Annotated[
     typer.Argument(
         metavar="FILE|NAME",
         help="Study file, or the name of an included study.",
-        autocompletion=options.completion(study_files.names),
+        autocompletion=shell_completion.among(study_files.names),
     ),
 ]
 Started = Annotated[

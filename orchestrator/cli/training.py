@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from orchestrator import recipes
-from orchestrator.cli import chosen_cluster, follow_run, launch_options, options, result_tables
+from orchestrator.cli import check_table, chosen_cluster, follow_run, launch_options, options, shell_completion
 from orchestrator.cli.launch_options import Autotune, Controller, CycleTime, Detach, Env, EnvFile, Fusion, Interface, Np
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cluster import Cluster
@@ -24,7 +24,7 @@ Resume = Annotated[
         "--resume",
         metavar="RUN",
         help="Continue this run from its newest checkpoint, with its settings; leave out MODEL.",
-        autocompletion=options.of_cluster(chosen_cluster.run_names),
+        autocompletion=shell_completion.runs,
     ),
 ]
 AS_BEFORE = ("controller", "cycle_time", "fusion_threshold", "autotune")  # kept when a run is resumed, unless given
@@ -50,7 +50,7 @@ def check(
     """Check the health of every node, then the result and the speed of an allreduce over all ranks."""
     config = chosen_cluster.load_config(config_file, name, options.settings(locals()))
     state_dir, cluster, digest = launch_options.deployed(config)
-    shown = follow_run.show_file(runs_check.MEASURED, CheckResult, result_tables.check)
+    shown = follow_run.show_file(runs_check.MEASURED, CheckResult, check_table.check)
     follow_run.follow(
         state_dir, cluster, runs_check.start(state_dir, cluster, digest, config.launch), json, shown, quiet=True
     )

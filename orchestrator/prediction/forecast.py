@@ -2,31 +2,18 @@
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from orchestrator.prediction import communication_overlap
+from orchestrator.prediction import communication_overlap, uncertainty_band
 from orchestrator.prediction.allreduce_time import Topology
 from orchestrator.prediction.cluster_links import Connection
 from orchestrator.prediction.communication_overlap import Compression, Options, Step
 from orchestrator.prediction.single_rank import Node
+from orchestrator.prediction.uncertainty_band import Band
 
 DRAWS, SEED = 200, 1
-LOW, HIGH = 0.05, 0.95  # quantiles of a 90 % band
-
-
-class Band(NamedTuple):
-    """A predicted number, and the ends of its 90 % band."""
-
-    value: float
-    low: float
-    high: float
-
-    def of(self, function: Callable[[float], float]) -> "Band":
-        """Return the band of a monotone function of the number."""
-        low, high = sorted((function(self.low), function(self.high)))
-        return Band(function(self.value), low, high)
 
 
 @dataclass(frozen=True)
@@ -151,7 +138,7 @@ def _forecast(expected: Case, cases: Sequence[Case], nodes: int, options: Option
     options = communication_overlap.chosen(expected.node, topology, options)
     images = topology.ranks * expected.node.batch * options.passes
     central, drawn = expected.step(nodes, options), [case.step(nodes, options) for case in cases]
-    seconds = _band(central.seconds, [each.seconds for each in drawn])
+    seconds = uncertainty_band.around(central.seconds, [each.seconds for each in drawn])
     alone = [case.alone(options) for case in cases]
     shares = [min(1.0, single / each.seconds) for single, each in zip(alone, drawn, strict=True)]
     return Forecast(
@@ -159,13 +146,7 @@ def _forecast(expected: Case, cases: Sequence[Case], nodes: int, options: Option
         ranks=topology.ranks,
         step_seconds=seconds,
         images_per_second=seconds.of(lambda value: images / value),
-        efficiency=_band(expected.alone(options) / central.seconds, shares),
-        exposed_seconds=_band(central.exposed, [each.exposed for each in drawn]),
+        efficiency=uncertainty_band.around(expected.alone(options) / central.seconds, shares),
+        exposed_seconds=uncertainty_band.around(central.exposed, [each.exposed for each in drawn]),
         compression=options.compression,
     )
-
-
-def _band(value: float, drawn: Sequence[float]) -> Band:
-    ordered = sorted(drawn)
-    low, high = (ordered[round(share * (len(ordered) - 1))] for share in (LOW, HIGH))
-    return Band(value, min(low, value), max(high, value))

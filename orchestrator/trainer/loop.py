@@ -20,12 +20,10 @@ from orchestrator.trainer import averages_over_ranks, evaluation, results, saved
 from orchestrator.trainer.checkpoints.checkpoint import Arrays, CheckpointManager
 from orchestrator.trainer.comm import allreduce
 from orchestrator.trainer.compiled_steps import TestStep, TrainStep
-from orchestrator.trainer.optim import schedule
+from orchestrator.trainer.optim import nonfinite, schedule
 from orchestrator.trainer.rank_input import Feed
 from orchestrator.trainer.rank_setup import Trainer
 from orchestrator.trainer.stop_conditions import StopControl
-
-CHECK_STEPS = 50  # between two checks that the loss is a number: each waits for all ranks
 
 
 class Training:
@@ -104,7 +102,7 @@ class Training:
             trainer.step += len(rates)
             clock.tick(sums)
             with trainer.telemetry.measure_agreement():
-                if trainer.step % CHECK_STEPS < len(rates):
+                if trainer.step % nonfinite.CHECK_STEPS < len(rates):
                     averages_over_ranks.sum_scores(trainer, sums, "training")
             trainer.telemetry.step(trainer.step, float(rates[-1]), self._waited(times.numpy()), len(rates))
             self.stop_control.end_call(len(rates))

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from orchestrator.cluster import Cluster
 from orchestrator.errors import NodesFailed
-from orchestrator.runs.control.head_sessions import Outage, head_session
+from orchestrator.runs.control.head_sessions import head_session
+from orchestrator.runs.control.reconnect import Outage
 from orchestrator.runs.control.run_states import ACTIVE, RunState, get_state
 from orchestrator.runs.run_record import Run
 from orchestrator.ssh import Session

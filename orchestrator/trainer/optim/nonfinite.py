@@ -17,6 +17,7 @@ import horovod.tensorflow as hvd
 import keras
 import tensorflow as tf
 
+CHECK_STEPS = 50  # between two checks that the loss is a number: each waits for all ranks
 MAX_SKIPPED_IN_A_ROW = 20  # by then the weights are bad, and the next step fails too
 NEVER = 2**62
 

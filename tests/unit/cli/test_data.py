@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from orchestrator import state
-from orchestrator.cli import result_tables
+from orchestrator.cli import data_tables
 from orchestrator.errors import ConfigError
 from orchestrator.runs import datasets
 from orchestrator.runs.datasets import FoundDataset
@@ -125,7 +125,7 @@ def test_report_shows_written_and_skipped_images(capsys: pytest.CaptureFixture[s
         "bytes": 13_100_000,
     }
     left_out = ["a.JPEG: no image"]
-    result_tables.prepared(Prepared(**values, shards=6, written=2, unreadable=left_out, seconds=1.5))
+    data_tables.prepared(Prepared(**values, shards=6, written=2, unreadable=left_out, seconds=1.5))
     output = capsys.readouterr().out
     assert "1,234 train and 20 val images in 6 shards, 13.1 MB: /shared/data/x-records" in output
     assert "2 shards were written in 1.5 s" in output
@@ -142,7 +142,7 @@ def test_report_shows_data_of_every_node(capsys: pytest.CaptureFixture[str]) -> 
         "copied": [0, 9_000_000],
         "seconds": 1,
     }
-    result_tables.staged(Staged.model_validate_json(json.dumps(values)))
+    data_tables.staged(Staged.model_validate_json(json.dumps(values)))
     output = capsys.readouterr().out
     assert "3 shards, 0.0 MB, on every node in 1.0 s:\n  /d\n" in output
     assert re.search(r"b +9\.0 MB +5\.0 MB", output)

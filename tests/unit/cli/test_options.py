@@ -1,10 +1,7 @@
 """Flags and keys of cluster.yaml are two forms of one configuration."""
 
 import io
-import os
 import re
-import subprocess
-from pathlib import Path
 
 import pytest
 import typer
@@ -12,9 +9,6 @@ import typer
 from orchestrator import config
 from orchestrator.cli import app, options
 from orchestrator.errors import OrchestratorError
-from orchestrator.runs import store
-from tests import builders
-from tests.unit.conftest import COMMAND
 
 # Options outside the configuration of clusters and runs, and options whose keys have another form.
 NOT_CONFIG = {"json", "config_file", "detach", "help", "resume", "grafana_password_file", "env", "env_file"}
@@ -69,60 +63,6 @@ def test_every_command_has_a_description() -> None:
 )
 def test_help_shows_the_default(command: str, help_text: str) -> None:
     assert any(text.endswith(help_text) for text in parameters(command).values())
-
-
-def completions(words: str) -> set[str]:
-    """Return what bash offers after `orchestrator` and ``words``; if these end with a space, for the next word."""
-    typed = f"orchestrator {words}"
-    position = len(typed.split()) - (not typed.endswith(" "))
-    completion = {"COMP_WORDS": typed, "COMP_CWORD": str(position), "_ORCHESTRATOR_COMPLETE": "complete_bash"}
-    finished = subprocess.run([COMMAND], env={**os.environ, **completion}, capture_output=True, text=True, check=True)
-    assert finished.stderr == ""
-    return set(finished.stdout.split())
-
-
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        ("train resn", {"resnet20", "resnet50", "resnet101"}),
-        ("tear", {"teardown"}),
-        ("study ma", {"malik-2018"}),
-        ("study run ma", {"malik-2018"}),
-        ("study stat", {"status"}),
-    ],
-)
-def test_shell_completes_commands_and_models(words: str, offered: set[str]) -> None:
-    assert completions(words) == offered
-
-
-@pytest.mark.parametrize(
-    ("words", "offered"),
-    [
-        ("logs ", {"first"}),
-        ("logs --cluster group ", {"second"}),
-        ("results --cluster=group ", {"second"}),
-        ("train --config group.yaml --resume ", {"second"}),
-        ("ssh ", {"demo-head"}),
-        ("ssh --cluster group demo-w", {"demo-worker-0"}),
-        ("ssh --cluster ", {"default", "group"}),
-    ],
-)
-def test_shell_completes_runs_and_nodes_of_the_chosen_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, offered: set[str]
-) -> None:
-    store.save(builders.deployed(nodes=1), builders.run(id="first"))
-    store.save(builders.deployed("group", nodes=2), builders.run(id="second"))
-    (tmp_path / "group.yaml").write_text("name: group\n")
-    monkeypatch.chdir(tmp_path)
-    assert completions(words) == offered
-
-
-@pytest.mark.parametrize("words", ["logs ", "logs --cluster ", "ssh "])
-def test_completion_without_a_usable_state_directory_offers_nothing(
-    monkeypatch: pytest.MonkeyPatch, words: str
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", os.fsdecode(b"/caf\xe9"))
-    assert completions(words) == set()
 
 
 def test_question_is_agreed_to_by_yes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
