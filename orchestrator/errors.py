@@ -37,8 +37,12 @@ def space_hint(reason: str) -> str:
 
 
 def command(words: str, cluster: str = "default") -> str:
-    """Return a command of the orchestrator for a hint, ready to be pasted, for the cluster in question."""
-    return f"`orchestrator {words}`" if cluster == "default" else f"`orchestrator {words} --cluster {cluster}`"
+    """Return a command of the orchestrator for a hint, ready to be pasted, for the cluster in question.
+
+    A host that another person controls may have named the cluster.
+    """
+    named = "" if cluster == "default" else f" --cluster {shlex.quote(cluster)}"
+    return f"`orchestrator {words}{named}`"
 
 
 class OrchestratorError(Exception):

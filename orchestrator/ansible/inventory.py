@@ -1,15 +1,19 @@
 """Build the Ansible inventory and the Prometheus targets of a Cluster. Pure: no input, no output, no clock."""
 
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from orchestrator.cluster import Cluster, Node
+from orchestrator.errors import ConfigError
+from orchestrator.schema.bounded_files import shown
 from orchestrator.ssh.openssh import proxied, ssh_options, tunnel
 
 EXPORTERS = {"node": 9100, "orchestrator": 9401, "dcgm": 9400}  # ports, by the name of Prometheus' job
 WITHOUT_DCGM = (None, "none", "vgpu")  # drivers; trainer-exporter monitors vGPUs
+TEMPLATE = re.compile(r"\{[{%#]")  # begin of what Ansible evaluates in an inventory, on this machine
 
 
 def inventory(
@@ -29,6 +33,9 @@ def inventory(
 
     Returns:
         The inventory, as YAML or JSON inventories hold it.
+
+    Raises:
+        ConfigError: A name or a value holds a template.
     """
     common = {
         "ansible_user": cluster.ssh_user,
@@ -46,7 +53,30 @@ def inventory(
         described[name] |= {"ansible_ssh_extra_args": shlex.join(through)} if through else {}
     members = _members(cluster, settings)
     children: dict[str, Any] = {group: {"hosts": {name: {} for name in names}} for group, names in members.items()}
-    return {"all": {"vars": common, "hosts": described, "children": children}}
+    everything = {"all": {"vars": common, "hosts": described, "children": children}}
+    _require_no_templates(everything)
+    return everything
+
+
+def _require_no_templates(inventory: Mapping[str, Any]) -> None:
+    """Raise ConfigError if Ansible would evaluate a text.
+
+    Another person may have written cluster.yaml, or control a host.
+    """
+    for place, text in _texts(inventory):
+        if TEMPLATE.search(text):
+            problem = f"{place}: {shown(text)}: holds a template, which Ansible would run on this machine"
+            raise ConfigError([problem], "take {{, {% and {# out of this name, path or key of cluster.yaml")
+
+
+def _texts(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the place and the text of each key and value."""
+    if isinstance(value, str):
+        yield place, value
+    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield place, str(key)
+        yield from _texts(inner, f"{place}.{key}".lstrip("."))
 
 
 def _members(cluster: Cluster, settings: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -179,6 +179,5 @@ def _series(state_dir: StateDir, run: Run) -> list[Series]:
     if record is None or record.cluster is None:
         hint = "a teardown keeps them if the cluster has monitoring, unless --discard-metrics is given"
         raise StateError(f"no series of run {run.id} were kept, and its cluster is gone", hint)
-    status = store.status(state_dir, run)
     with connection.connect(state_dir, record, record.cluster) as (prometheus, _):
-        return run_series.fetch(prometheus, run, status.ended if status else None)
+        return run_series.fetch(prometheus, run, store.status(state_dir, run))

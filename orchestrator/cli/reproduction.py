@@ -62,7 +62,7 @@ def export(
     if json:
         return output.as_json({"file": path, "bytes": path.stat().st_size, "files": sorted(content.files)})
     output.line(f"{path}: {len(content.files)} files, {path.stat().st_size:,} bytes")
-    repeats = command(f"rerun {path}", state_dir.name)
+    repeats = command(f"rerun {shlex.quote(str(path))}", state_dir.name)
     progress.note(f"{repeats} repeats it; look through code/ and log before you publish it")
 
 

@@ -1,10 +1,15 @@
 """Section `launch` of cluster.yaml."""
 
+import re
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from orchestrator.config.section import MAX_CYCLE, Section
+from orchestrator.schema.bounded_files import shown
+
+# A name becomes part of a systemd unit, and of Ansible's variables. Linux allows 15 characters.
+INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,14}")
 
 
 class Launch(Section):
@@ -46,3 +51,10 @@ class Launch(Section):
         description="let Horovod try values of cycle_time and fusion_threshold, unless they are set, and write them to"
         " autotune.csv; default: the recipe's, or no",
     )
+
+    @field_validator("network_interface")
+    @classmethod
+    def _one_name(cls, name: str | None) -> str | None:
+        if name is not None and not INTERFACE.fullmatch(name):
+            raise ValueError(f"{shown(name)}: write it like eth0")
+        return name

@@ -60,6 +60,11 @@ class Engine:
         return str(self.host).startswith(("unix:", "http+unix:"))
 
     @property
+    def identity(self) -> dict[str, str]:
+        """Return the engine's id and the name of its machine, either of which may change."""
+        return {"id": str(self.facts.get("ID", "")), "machine": str(self.facts.get("Name", ""))}
+
+    @property
     def cpus(self) -> int:
         """Return the number of the engine's CPUs."""
         return int(self.facts["NCPU"])

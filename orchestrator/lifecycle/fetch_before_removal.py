@@ -3,7 +3,7 @@
 import tarfile
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from orchestrator import progress, providers, terraform
@@ -11,7 +11,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.errors import NodesFailed, OrchestratorError, StateError, command
 from orchestrator.lifecycle import save_series
 from orchestrator.monitoring import connection
-from orchestrator.runs import collected_files, control, fetch_limits, store
+from orchestrator.runs import collected_files, control, fetch_limits, run_record, store
 from orchestrator.runs.run_record import Run
 from orchestrator.ssh import Session
 from orchestrator.state import Record, StateDir
@@ -101,7 +101,7 @@ def require_fetched(state_dir: StateDir, record: Record, what: str, remedy: str,
 
 
 def fetch(state_dir: StateDir, record: Record, stop: bool, seconds: float) -> dict[str, str]:
-    """Fetch every run that is not on this machine yet; a run with an unreadable record is not fetched.
+    """Fetch every run that is not on this machine yet; a run without a readable record here is not fetched.
 
     Args:
         state_dir: State directory of the cluster.
@@ -114,7 +114,8 @@ def fetch(state_dir: StateDir, record: Record, stop: bool, seconds: float) -> di
     """
     if not (record.cluster and record.configured):
         return {}
-    return _fetch_pending(state_dir, record.cluster, stop, seconds) | _unreadable(state_dir)
+    pending = _fetch_pending(state_dir, record.cluster, stop, seconds) | _unreadable(state_dir)
+    return pending | _of_others(state_dir, record.cluster)
 
 
 def _fetch_pending(state_dir: StateDir, cluster: Cluster, stop: bool, seconds: float) -> dict[str, str]:
@@ -151,7 +152,8 @@ def _retrying_session(stack: ExitStack, state_dir: StateDir, cluster: Cluster, s
 def mark_lost(state_dir: StateDir, lost: Iterable[str]) -> None:
     """Mark runs as lost, at the user's wish, so that no later command tries to fetch them."""
     for run in lost:
-        (state_dir.runs / run / SAVED).touch()
+        if (state_dir.runs / run).is_dir():  # else it was started elsewhere
+            (state_dir.runs / run / SAVED).touch()
 
 
 def _pending(state_dir: StateDir) -> list[Run]:
@@ -169,6 +171,24 @@ def _unreadable(state_dir: StateDir) -> dict[str, str]:
         for run, problem in store.damaged(state_dir).items()
         if not (store.read_status(state_dir.runs / run) or _is_saved(state_dir, run))
     }
+
+
+def _of_others(state_dir: StateDir, cluster: Cluster) -> dict[str, str]:
+    """Return the runs on the head that this state directory has nothing of, each with a reason not to lose it.
+
+    They were started with a copy of the state directory, on another machine. A head that does not answer as expected
+    has none, so that it can be removed.
+    """
+    with suppress(OrchestratorError), control.head_session(state_dir, cluster) as head:
+        active = control.active(head)
+        # A run has a log from its start.
+        argv = ["find", run_record.directory(""), "-mindepth", "2", "-maxdepth", "2", "-name", fetch_limits.LOG]
+        logs = head.run([*argv, "-printf", "%P\n"]).output.splitlines()
+        ended = fetch_limits.run_ids([path.partition("/")[0] for path in logs], head)
+        others = [run for run in dict.fromkeys([*active, *ended]) if not (state_dir.runs / run).exists()]
+        how = {run: "is in progress" if run in active else "may have no other copy" for run in others}
+        return {run: f"it was started with another state directory, and {how[run]}" for run in others}
+    return {}
 
 
 def _save_run(state_dir: StateDir, head: Session, run: Run, stop: bool) -> str:

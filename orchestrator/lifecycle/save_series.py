@@ -50,8 +50,7 @@ def _save_each(state_dir: StateDir, prometheus: Prometheus, runs: Sequence[Run],
             return progress.note(f"{_not_saved(runs[number:])}: {error}")
         prometheus.until = min(until, time.monotonic() + RUN_SERIES_SECONDS)
         with log_errors(_not_saved([run])):
-            status = store.status(state_dir, run)
-            run_series.save(state_dir, prometheus, run, status.ended if status else None)
+            run_series.save(state_dir, prometheus, run, store.status(state_dir, run))
 
 
 def _not_saved(runs: Sequence[Run]) -> str:

@@ -15,14 +15,14 @@ from orchestrator.errors import ContractError, StateError, command
 from orchestrator.monitoring.prometheus import NAME, Prometheus, Series
 from orchestrator.monitoring.series_summary import PREFIX
 from orchestrator.runs.run_record import Run
-from orchestrator.schema import MetricName, atomic_write
+from orchestrator.schema import MetricName, RunStatus, atomic_write
 from orchestrator.state import StateDir
 
 SCRAPE_SECONDS = 5.0
 MOST_POINTS = 10_000  # of a series: Prometheus refuses more than 11,000
 MOST_METRICS = 1_000  # of a run
 MOST_ROWS = 1_000_000  # of a file: long runs with many ranks are sampled more coarsely
-AROUND_SECONDS = 3600.0  # largest difference between the clocks of the head and of this machine
+AROUND_SECONDS = 3600.0  # largest difference between the clocks of the head and, while a run is active, this machine
 MARK = f"{PREFIX}progress_ratio"  # every rank exports it from start to end
 
 
@@ -36,13 +36,13 @@ def list_runs(prometheus: Prometheus) -> set[str]:
     return set(prometheus.label_values("run", MARK))
 
 
-def fetch(prometheus: Prometheus, run: Run, ended: float | None) -> list[Series]:
+def fetch(prometheus: Prometheus, run: Run, status: RunStatus | None) -> list[Series]:
     """Fetch every series with the label ``run`` over the span of the run.
 
     Args:
         prometheus: Client of the cluster's Prometheus.
         run: Run to fetch.
-        ended: End of the run in unix seconds; None for now.
+        status: When the run started and ended, by the head's clock; None if it has not ended.
 
     Returns:
         The series, by name.
@@ -53,7 +53,7 @@ def fetch(prometheus: Prometheus, run: Run, ended: float | None) -> list[Series]
         OrchestratorError: Prometheus does not answer in time or refuses.
     """
     selector = f'{{run="{run.id}"}}'
-    first, last = _span(prometheus, run, ended or prometheus.now())
+    first, last = _span(prometheus, run, status)
     counts = Counter(_metric(labels.get(NAME, "")) for labels in prometheus.listed(selector, first, last))
     if len(counts) > MOST_METRICS:
         raise ContractError(f"Prometheus has {len(counts)} metrics of run {run.id}: at most {MOST_METRICS} are kept")
@@ -75,9 +75,11 @@ def _metric(name: str) -> str:
         raise ContractError(f"Prometheus has a metric called {name[:200]!r}: another program may control it") from None
 
 
-def _span(prometheus: Prometheus, run: Run, until: float) -> tuple[float, float]:
+def _span(prometheus: Prometheus, run: Run, status: RunStatus | None) -> tuple[float, float]:
     """Return the times around the first and last sample of a run by the head's clock, as precise as one query is."""
-    first, last = run.started - AROUND_SECONDS, until + AROUND_SECONDS
+    until = status.ended if status else prometheus.now()
+    begin = status.started if status else min(run.started, until)  # this machine's clock may be hours ahead
+    first, last = begin - AROUND_SECONDS, until + AROUND_SECONDS
     step = max(SCRAPE_SECONDS, (last - first) / MOST_POINTS)
     present = prometheus.query_range(f'count({MARK}{{run="{run.id}"}})', first, last, step)
     if not present:
@@ -86,14 +88,14 @@ def _span(prometheus: Prometheus, run: Run, until: float) -> tuple[float, float]
     return present[0].samples[0][0] - step, present[0].samples[-1][0] + step
 
 
-def save(state_dir: StateDir, prometheus: Prometheus, run: Run, ended: float | None) -> None:
+def save(state_dir: StateDir, prometheus: Prometheus, run: Run, status: RunStatus | None) -> None:
     """Store all series of a run, or none, with its results.
 
     Args:
         state_dir: State directory of the cluster.
         prometheus: Client of the cluster's Prometheus.
         run: Run to fetch.
-        ended: End of the run in unix seconds; None for now.
+        status: As for :func:`fetch`.
 
     Raises:
         ConfigError: The files cannot be written.
@@ -105,7 +107,7 @@ def save(state_dir: StateDir, prometheus: Prometheus, run: Run, ended: float | N
     with state.usable(target):
         for leftover in atomic_write.leftovers(target):
             shutil.rmtree(leftover, ignore_errors=True)
-        _save_whole(fetch(prometheus, run, ended), target)
+        _save_whole(fetch(prometheus, run, status), target)
 
 
 def _save_whole(series: Sequence[Series], target: Path) -> None:

@@ -77,8 +77,7 @@ def fetch_series(state_dir: StateDir, record: Record, cluster: Cluster, run: Run
         progress.step("Fetching its series"),
         connection.connect(state_dir, record, cluster, ANSWER_SECONDS) as (prometheus, _),
     ):
-        status = store.status(state_dir, run)
-        run_series.save(state_dir, prometheus, run, status.ended if status else None)
+        run_series.save(state_dir, prometheus, run, store.status(state_dir, run))
 
 
 def _fetched(directory: Path) -> list[tuple[str, Path]]:

@@ -1,4 +1,4 @@
-"""Keep secrets out of an exported run: values that this machine knows, and passwords in addresses of any file."""
+"""Keep secrets out of an exported run: values that this machine knows, passwords in addresses, and known tokens."""
 
 import base64
 import json
@@ -24,6 +24,13 @@ QUERY = re.compile(
     re.IGNORECASE,
 )
 
+# Tokens of GitHub, GitLab, Hugging Face, AWS, OpenAI and Anthropic, Slack, Google and PyPI, and private keys.
+TOKEN = re.compile(
+    rb"\b(?:gh[oprsu]_\w{36,}|github_pat_\w{22,}|glpat-[\w-]{20,}|hf_[A-Za-z0-9]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}"
+    rb"|sk-[\w-]{32,}|xox[abeoprs]-[\w-]{10,}|AIza[\w-]{35}|ya29\.[\w-]{20,}|pypi-[\w-]{50,})"
+    rb"|-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY-----[^-]{1,20000}-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY-----"
+)
+
 
 def passwords(config: Mapping[str, Any], environment: Mapping[str, str] = os.environ) -> set[str]:
     """Return the passwords in a cluster's configuration and in environment variables."""
@@ -46,12 +53,13 @@ def without(files: Mapping[str, bytes], secrets: Iterable[str]) -> tuple[dict[st
 
     Args:
         files: Contents by name.
-        secrets: Values to remove, however they are encoded; those in addresses are found and removed as well.
+        secrets: Values to remove, however they are encoded; those in addresses, tokens of known services and private
+            keys are found and removed as well.
 
     Returns:
         The contents without secrets, and the names of the files that had some.
     """
-    inside = {part.decode(errors="replace") for content in files.values() for part in _in_addresses(content)}
+    inside = {part.decode(errors="replace") for content in files.values() for part in _found(content)}
     forms = {form for secret in {*secrets, *inside} if len(secret) >= SHORTEST for form in _forms(secret)}
     pattern = re.compile(b"|".join(map(re.escape, sorted(forms, key=len, reverse=True)))) if forms else None
     clean = {name: _clean(content, pattern) for name, content in files.items()}
@@ -64,12 +72,13 @@ def _clean(content: bytes, pattern: "re.Pattern[bytes] | None") -> bytes:
     return pattern.sub(REMOVED, content) if pattern else content
 
 
-def _in_addresses(content: bytes) -> Iterator[bytes]:
-    """Yield passwords and tokens in the addresses of a file; a user name with a password is no secret."""
+def _found(content: bytes) -> Iterator[bytes]:
+    """Yield tokens in a file, and passwords in its addresses; a user name with a password is no secret."""
     for match in USER.finditer(content):
         name, _, password = (match["user"] or match["both"]).partition(b":")
         yield password or name
     yield from (match["value"] for match in QUERY.finditer(content))
+    yield from (match[0] for match in TOKEN.finditer(content))
 
 
 def _forms(secret: str) -> Iterator[bytes]:

@@ -16,6 +16,10 @@ NAMES, WHEELS = ("requirements.txt", "pyproject.toml"), "wheels"
 IMAGE_PYTHON = "3.11"  # Debian 12's
 INDEX = re.compile(r"-[if]\b|--(?:index-url|extra-index-url|find-links)\b")
 VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
+# Variables with credentials of a cloud or of this program. No node gets them, and pip would send them on.
+CREDENTIAL = re.compile(
+    r"(?:OS|AWS|AZURE|ARM|GOOGLE|CLOUDSDK|TF|ORCHESTRATOR)_\w*(?:PASSWORD|SECRET|TOKEN|KEY|CREDENTIAL)\w*"
+)
 BASE = rf"{WHEELS}/.*|local/\d+/(?:[^/]+\.(?:toml|cfg|txt|whl|zip|gz|bz2|tgz)|setup\.py)"
 NO_PACKAGE = re.compile(r"^\s*package(?:-mode)?\s*=\s*false\b", re.MULTILINE)  # Poetry's and uv's keys
 TABLE = re.compile(r"^\s*\[\s*(project|build-system)\s*\]", re.MULTILINE)  # Python 3.10 has no parser for TOML
@@ -108,7 +112,8 @@ def _read(path: Path, *secret: Path | None, wheels: Path | None = None) -> Requi
     reader = Reader(*secret, wheels=wheels)
     if path.suffix != ".toml":
         reader.read(path)
-        return Requirements(path.name, reader.requested, reader.lines, reader.constraints, reader.files)
+        requirements = Requirements(path.name, reader.requested, reader.lines, reader.constraints, reader.files)
+        return _without_credentials(requirements)
     text = read_text(path)
     tables = set(TABLE.findall(text))
     if "build-system" in tables and not NO_PACKAGE.search(text):
@@ -116,6 +121,18 @@ def _read(path: Path, *secret: Path | None, wheels: Path | None = None) -> Requi
     if "project" not in tables:
         return None
     return Requirements(path.name, [f"the dependencies of {path.name}"], pyproject=text)
+
+
+def _without_credentials(requirements: Requirements) -> Requirements:
+    """Return ``requirements``. Raise ConfigError if their lines, which may be another person's, ask for credentials."""
+    asked = [name for name in requirements.variables if CREDENTIAL.fullmatch(name)]
+    if asked:
+        source = requirements.source
+        raise ConfigError(
+            [f"run: {source}: asks for the value of {name}, a credential that no node gets" for name in asked],
+            f"remove the line from {source}; if a package index needs the value, export it under another name",
+        )
+    return requirements
 
 
 def _from_wheels(requirements: Requirements, directory: Path) -> Requirements:

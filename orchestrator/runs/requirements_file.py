@@ -16,7 +16,7 @@ OPTION = re.compile(r"(?:-(?P<short>[rce])\s*|--(?P<long>requirement|constraint|
 PATH = re.compile(r"(?P<path>[^\[;]+?)(?P<rest>\s*(?:\[[^\]]*\])?\s*(?:;.*)?(?:\s--.*)?)")
 # A URL, with or without a name in front; spaces around the @ are optional.
 REMOTE = re.compile(r"[a-z+]+:|[\w.-]+\s*(?:\[[^\]]*\])?\s*@(?:\s|\$\{|[a-z+]+:)")
-PASSWORD = re.compile(r"://[^/@\s]+@")
+PASSWORD = re.compile(r"://[^/\s]+@")  # to the last @ before a slash: passwords may have more
 PER_LINE = re.compile(r"\s+--")  # options of one requirement, such as hashes
 ARCHIVES = (".whl", ".zip", ".tar.gz", ".tar.bz2", ".tgz")
 PROJECT = ("pyproject.toml", "setup.py")

@@ -25,8 +25,15 @@ CONTENTS: dict[str, tuple[bytes, ...]] = {
     "a private key of PuTTY": (rb"^PuTTY-User-Key-File-\d",),
     "a key of a service account": (rb'"private_key"\s*:\s*"-----BEGIN',),
     "credentials of Google": (rb'"client_secret"\s*:', rb'"refresh_token"\s*:'),
-    "credentials of OpenStack": (rb"^\s*auth_url\s*:", rb"^\s*(?:password|application_credential_secret)\s*:"),
-    "credentials of AWS": (rb"^\s*aws_secret_access_key\s*=",),
+    "credentials of OpenStack": (
+        rb"^\s*[\"']?auth_url[\"']?\s*:",
+        rb"^\s*[\"']?(?:password|application_credential_secret)[\"']?\s*:",
+    ),
+    "a password of OpenStack": (  # in a script for a shell, unless it is asked for
+        rb"^\s*(?:export\s+)?OS_(?:PASSWORD|APPLICATION_CREDENTIAL_SECRET|TOKEN)=[\"']?[^\s\"'$<`]",
+    ),
+    "credentials of AWS": (rb"^\[[^\]\n]+\]\s*$", rb"^\s*aws_secret_access_key\s*=\s*[\w/+]+\s*$"),
+    "a secret key of AWS": (rb"(?i:secret_?access_?key)[\"']?\s*[=:]\s*[\"']?[A-Za-z0-9/+]{40}(?![\w/+=])",),
     "credentials of Kubernetes": (rb"^\s*(?:client-key-data|token)\s*:", rb"^\s*kind\s*:\s*Config\s*$"),
     "a state of Terraform": (rb'"terraform_version"\s*:', rb'"lineage"\s*:'),
 }

@@ -1,5 +1,8 @@
 """Data sets on the storage that all nodes share: copy them there, and find shards."""
 
+import hashlib
+import os
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +13,8 @@ from orchestrator.runs.datasets import FoundDataset
 from orchestrator.schema import MANIFEST
 from orchestrator.ssh import Session
 
+# Arguments: the complete copy, its name. Another machine may have copied the same data set meanwhile.
+FINISH = 'mv --no-target-directory "$0" "$1" || { test -d "$1" && rm -rf "$0"; }'
 MAX_LISTING = 512 << 20  # bytes; that of ImageNet has 60 MB
 
 
@@ -45,7 +50,7 @@ def _copy(head: Session, data: FoundDataset, step: progress.Step) -> None:
     except OrchestratorError:
         head.run(["rm", "-rf", unfinished])
         raise
-    head.must("finish placing data", ["mv", "--no-target-directory", unfinished, data.remote])
+    head.must("finish placing data", ["sh", "-c", FINISH, unfinished, data.remote])
 
 
 def prepared(head: Session, data: FoundDataset) -> str | None:
@@ -70,12 +75,17 @@ def require_space_for_records(head: Session, data: FoundDataset) -> None:
     _require_space(head, f"{data.dataset}, and its shards where there are none yet,", size)
 
 
+def sender() -> str:
+    """Return a word for this machine and account, which alone write to a directory that has it in its name."""
+    return hashlib.sha256(f"{os.getuid()}@{socket.gethostname()}".encode()).hexdigest()[:8]
+
+
 def _unsent(head: Session, data: FoundDataset) -> tuple[str, dict[str, Path]]:
     """Return the directory to copy to, and the files that an interrupted copy of the same data set did not leave there.
 
     tar writes a file from its begin to its end, so a file of the right size is complete.
     """
-    unfinished = f"{data.remote}.unfinished"
+    unfinished = f"{data.remote}.unfinished-{sender()}"
     head.must("make a directory for data", ["mkdir", "-p", unfinished])
     argv = ["find", unfinished, "-type", "f", "-printf", r"%s %P\0"]
     listing = b"".join(head.read("list the files of an interrupted copy", argv, MAX_LISTING))

@@ -2,12 +2,14 @@
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from orchestrator.cluster import Cluster
 
 IAP = "iap:"
+# End if the other side is lost, for example because this machine slept or changed its network.
+ALIVE = {"ServerAliveInterval": "10", "ServerAliveCountMax": "3"}
 
 
 def ssh_options(known_hosts: Path) -> list[str]:
@@ -19,11 +21,14 @@ def ssh_options(known_hosts: Path) -> list[str]:
         "UserKnownHostsFile": f'"{known_hosts}"',
         "StrictHostKeyChecking": "yes",
         "IdentitiesOnly": "yes",
-        "ServerAliveInterval": "10",
-        "ServerAliveCountMax": "3",
+        **ALIVE,
         "ConnectTimeout": "10",
     }
-    return ["-F", os.devnull, *(part for key, value in options.items() for part in ("-o", f"{key}={value}"))]
+    return ["-F", os.devnull, *_words(options)]
+
+
+def _words(options: Mapping[str, str]) -> list[str]:
+    return [part for key, value in options.items() for part in ("-o", f"{key}={value}")]
 
 
 def tunnel(cluster: Cluster, name: str, key: Path, known_hosts: Path) -> list[str]:
@@ -73,7 +78,8 @@ def iap_command(project: str, zone: str, instance: str, port: int) -> list[str]:
 def jump_command(jump: str, target: str) -> list[str]:
     """Build the command that connects to ``target`` (ADDRESS:PORT) through the user's ``jump`` (USER@HOST:PORT)."""
     host, _, port = jump.partition(":")
-    return ["ssh", "-o", "BatchMode=yes", *(("-p", port) if port else ()), "-W", target, host]
+    options = _words({"BatchMode": "yes", **ALIVE})
+    return ["ssh", *options, *(("-p", port) if port else ()), "-W", target, host]
 
 
 def proxied(command: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import paramiko
 
 ANSWER_SECONDS = 120.0
+SILENT_SECONDS = 30.0  # without output of a command that is followed; then the connection is checked
 LINE_BYTES = 1 << 20
 FILE_CHANGED = 1  # tar's exit code if a file grew while it was read, as the log of an active run does
 
@@ -65,12 +66,23 @@ class Session:
     def follow(self, argv: Sequence[str]) -> Iterator[bytes]:
         """Run ``argv`` and yield its output in pieces as it comes, whatever its exit code.
 
-        Raises Unreachable if the connection breaks before the command ends.
+        Raises Unreachable if the connection breaks before the command ends, or the node answers nothing any more.
         """
-        with channels.command(self._client, argv, None) as channel:
-            while piece := channel.recv(pack_tar.CHUNK):
+        with channels.command(self._client, argv, SILENT_SECONDS) as channel:
+            while piece := self._next_piece(channel):
                 yield piece
             channels.exit_code(channel)  # a broken connection ends the output, too
+
+    def _next_piece(self, channel: "paramiko.Channel") -> bytes:
+        """Wait for output and return it, b"" at its end; while there is none, check that the node still answers.
+
+        Through a jump host, the system does not notice for many minutes that this machine slept or changed its network.
+        """
+        while True:
+            try:
+                return channel.recv(pack_tar.CHUNK)
+            except TimeoutError:
+                self.run(["true"], timeout=SILENT_SECONDS)
 
     def read(self, step: str, argv: Sequence[str], limit: int, timeout: float = ANSWER_SECONDS) -> Iterator[bytes]:
         """Run ``argv`` and yield its output in pieces.

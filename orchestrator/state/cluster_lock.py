@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import socket
 import time
 from collections.abc import Iterator
 from datetime import datetime
@@ -95,5 +96,6 @@ def _locked(state_dir: StateDir, name: str) -> Iterator[None]:
                 raise StateError(f"cluster {state_dir.name!r} is locked by {holder}", "wait for it")
         with contextlib.suppress(OSError):  # a full disk does not stop a teardown
             os.ftruncate(file.fileno(), 0)
-            os.write(file.fileno(), f"pid {os.getpid()} since {datetime.now():%Y-%m-%d %H:%M:%S}".encode())
+            machine, since = socket.gethostname(), f"{datetime.now():%Y-%m-%d %H:%M:%S}"
+            os.write(file.fileno(), f"pid {os.getpid()} on {machine} since {since}".encode())
         yield

@@ -12,12 +12,12 @@ from orchestrator.lifecycle import deploy
 from orchestrator.runs import collected_files, control, jobs, store
 from orchestrator.runs.control import RunState
 from orchestrator.runs.run_record import Run
-from orchestrator.schema.studies import LONGEST, Launch
+from orchestrator.schema.studies import Launch
 from orchestrator.state import Record, StateDir
 from orchestrator.studies import settings
 from orchestrator.studies.journal import Journal, Started
 from orchestrator.studies.launch_schedule import Planned
-from orchestrator.studies.measure_launch import measured, of_turn
+from orchestrator.studies.measure_launch import measured, of_turn, seconds_of
 from orchestrator.studies.study_definition import Study
 
 Deployed = Callable[[Config], tuple[StateDir, Cluster, str]]
@@ -149,8 +149,7 @@ class Launcher:
         with progress.quiet():
             directory, run_state = self._fetch(run)
         started = of_turn(started, directory)
-        ended = run_state.status.ended if collected and run_state.status else time.time()
-        launch = measured(started, directory, min(max(0.0, ended - started.started), LONGEST))
+        launch = measured(started, directory, seconds_of(started, run_state.status if collected else None))
         if run_state.state != "finished":
             problem = f"run {run.id} {control.cause(run_state, self.cluster)}"
             launch = launch.model_copy(update={**NOTHING, "problem": problem})

@@ -1,13 +1,14 @@
 """Measurement of a launch, read from the files of its run."""
 
+import time
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
 from orchestrator.runs import store
-from orchestrator.schema import Results, StepTimes, Turn, bounded_files
+from orchestrator.schema import Results, RunStatus, StepTimes, Turn, bounded_files
 from orchestrator.schema.bounded_files import Unreadable
-from orchestrator.schema.studies import Launch
+from orchestrator.schema.studies import LONGEST, Launch
 from orchestrator.studies.journal import Started
 
 RESULTS = "results.json"
@@ -19,6 +20,15 @@ def of_turn(started: Started, directory: Path) -> Started:
         turn = bounded_files.read_model(directory / store.TURN, Turn)
         return started.model_copy(update={"started": turn.started, "busy": turn.busy})
     return started
+
+
+def seconds_of(started: Started, status: RunStatus | None) -> float:
+    """Return the wall time of a launch that ends now.
+
+    If it ended before (``status``), the head's clock alone measures it, since this machine's may be another.
+    """
+    seconds = status.ended - status.started if status else time.time() - started.started
+    return min(max(0.0, seconds), LONGEST)
 
 
 def measured(started: Started, directory: Path, seconds: float) -> Launch:

@@ -108,8 +108,9 @@ def _seconds(config: Config, study: Study, cell: Cell, launches: Sequence[Launch
     state_dir, kind = state.for_cluster(config.name), f"{cell.model}-{cell.dataset}"
     like = [run for run in store.list_runs(state_dir) if run.kind == kind and run.np == cell.ranks]
     ends = [(store.status(state_dir, run), run) for run in like]
-    alike = [(end, run) for end, run in ends if end and _is_alike(state_dir.runs / run.id, study, cell)]
-    times = [end.ended - (end if run.queue else run).started for end, run in alike if end.state == "finished"]
+    alike = [end for end, run in ends if end and _is_alike(state_dir.runs / run.id, study, cell)]
+    # Both by the head's clock: this machine's may differ.
+    times = [end.ended - end.started for end in alike if end.state == "finished"]
     return median(times) if times else None
 
 

@@ -50,7 +50,8 @@ variable "local" {
   description = <<-EOT
     Settings specific to containers on this machine. Per node: cpus is its share of the machine in cores, quota the
     maximum number of cores, memory its memory in MiB, head_memory the memory of the head in MiB. For all nodes:
-    cgroup_parent is the parent of their control groups, cgroup_volumes are the mounts that they need to write these.
+    cgroup_parent is the parent of their control groups, cgroup_volumes are the mounts that they need to write these;
+    engine (id, machine) is the Docker Engine that has them, which only orchestrator reads.
   EOT
   type = object({
     image          = string
@@ -62,6 +63,7 @@ variable "local" {
     head_memory    = number
     cgroup_parent  = string
     cgroup_volumes = list(string)
+    engine         = map(string)
     grafana = object({
       image    = string # "" means no Grafana
       files    = string # archive of Grafana's files on this machine

@@ -29,6 +29,7 @@ LOCAL = {
     "grafana": {"image": "", "files": "", "digest": "", "password": ""},
     "cgroup_parent": "/orchestrator/demo",
     "cgroup_volumes": ["/sys/fs/cgroup/systemd:/sys/fs/cgroup/systemd:ro"],
+    "engine": {"id": "d0cc3r", "machine": "lab1"},
 }
 VARIABLES = {
     "name": "demo",
@@ -62,6 +63,7 @@ def test_provider_writes_the_declared_attributes() -> None:
         **dict.fromkeys(("image", "subnet", "cgroup_parent"), "string"),
         **dict.fromkeys(("mtu", "cpus", "quota", "memory", "head_memory"), "number"),
         "cgroup_volumes": "list(string)",
+        "engine": "map(string)",
         "grafana": "object",
     }
 

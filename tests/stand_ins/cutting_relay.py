@@ -1,4 +1,4 @@
-"""A relay to an ssh server that closes each connection after a number of bytes."""
+"""A relay to an ssh server that closes each connection after a number of bytes, or passes nothing on any more."""
 
 import socket
 import threading
@@ -7,10 +7,13 @@ from contextlib import contextmanager, suppress
 
 
 class Relay:
-    """Relay connections to a port of this machine; ``cuts`` has the number of bytes of each connection."""
+    """Relay connections to a port of this machine; ``cuts`` has the number of bytes of each connection.
+
+    Once ``silent`` is set, connections stay open and nothing passes, as on a network that this machine has left.
+    """
 
     def __init__(self, port: int, cuts: list[int]) -> None:
-        self.port, self.cuts, self.connections = port, cuts, 0
+        self.port, self.cuts, self.connections, self.silent = port, cuts, 0, threading.Event()
 
     def serve(self, listener: socket.socket) -> None:
         with suppress(OSError):  # closed at the end
@@ -20,12 +23,14 @@ class Relay:
                 remaining = [self.cuts[self.connections] if self.connections < len(self.cuts) else 1 << 60]
                 self.connections += 1
                 for pair in ((near, far), (far, near)):
-                    threading.Thread(target=_pass, args=(*pair, remaining), daemon=True).start()
+                    threading.Thread(target=_pass, args=(*pair, remaining, self.silent), daemon=True).start()
 
 
-def _pass(source: socket.socket, target: socket.socket, remaining: list[int]) -> None:
+def _pass(source: socket.socket, target: socket.socket, remaining: list[int], silent: threading.Event) -> None:
     with suppress(OSError):
         while (piece := source.recv(1 << 15)) and remaining[0] > 0:
+            if silent.is_set():
+                continue
             remaining[0] -= len(piece)
             target.sendall(piece)
     for end in (source, target):

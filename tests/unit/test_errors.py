@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,10 @@ def test_failed_nodes_are_named_with_their_reasons() -> None:
 def test_each_lack_of_space_has_its_remedy(code: int, remedy: str) -> None:
     assert remedy in errors.space_hint(f"/data: {os.strerror(code)}")
     assert errors.space_hint(f"/data: {os.strerror(errno.EACCES)}") == ""
+
+
+@pytest.mark.parametrize("name", ["lab; id", "$(id)", "a b"])
+def test_name_of_a_cluster_cannot_add_words_to_a_command(name: str) -> None:
+    """A host that another person controls may say whose node it is, and hints are pasted into a shell."""
+    assert shlex.split(errors.command("teardown", name).strip("`")) == ["orchestrator", "teardown", "--cluster", name]
+    assert errors.command("teardown", "lab-1") == "`orchestrator teardown --cluster lab-1`"

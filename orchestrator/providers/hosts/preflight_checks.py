@@ -72,6 +72,8 @@ def _machine(host: SurveyedHost, survey: HostSurvey, config: Config) -> Findings
         yield f"sudo does not work without a password: {survey.sudo}", f"there: `{grant}`"
     if survey.architecture != ARCHITECTURE:
         yield f"its architecture is {survey.architecture}", f"{ARCHITECTURE} is needed: leave it out"
+    if survey.python:
+        yield "it has no /usr/bin/python3, which Ansible needs", "there: `sudo apt-get install --yes python3`"
     prepared = config.hosts.storage == "mounted" and config.hosts.trainer == "installed"
     if survey.system not in SYSTEMS and not prepared:
         yield (

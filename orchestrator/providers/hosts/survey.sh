@@ -69,5 +69,6 @@ if [ $gpus != 0 ] && docker=$(sudo -n docker info --format "$answers" 2> /dev/nu
     *[0-9]) survey containers "${docker##* }" ;;
   esac
 fi
+if [ ! -x /usr/bin/python3 ]; then survey python none; fi # Ansible needs it
 if [ -x /opt/orchestrator/bin/python ]; then survey trainer yes; fi
 if timeout 10 snap services docker.dockerd 2> /dev/null | grep -qw active; then survey docker_snap yes; fi

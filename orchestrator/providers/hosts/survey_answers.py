@@ -2,9 +2,9 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, StringConstraints, field_validator
 
 from orchestrator.config import Config
 from orchestrator.errors import PreflightError
@@ -16,6 +16,8 @@ from orchestrator.ssh import Unreachable
 ACCOUNT = "orchestrator"
 FREE_IDS = range(700, 800)  # numbers of system accounts that no distribution assigns
 _LINE = re.compile(r"^survey (\w+) ?(.*)$", re.MULTILINE)
+# Name of a node, without what Ansible evaluates or expands in a host's name: templates, ranges.
+NodeName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{0,64}$")]
 
 
 class HostSurvey(BaseModel):
@@ -25,9 +27,10 @@ class HostSurvey(BaseModel):
     ``gpu`` is the model of the host's GPUs, ``sudo`` is "yes" or the reason why sudo does not work, ``shared`` is the
     number of entries in /shared (None if it does not exist), ``shared_kept`` is "yes" if a teardown kept files in it;
     ``shared_cluster`` and ``shared_id`` are the cluster and the deployment that use it, if it is mounted;
-    ``docker_snap`` is "yes" if Docker is installed as a snap. ``image_room`` is the free space in KiB for the trainer's
-    image, None if it has one. ``containers`` is the number of those that end when a deploy restarts Docker. ``ufw``
-    is "active" if this firewall limits connections to the host to some networks: ``ufw_admits``.
+    ``python`` is "none" without /usr/bin/python3; ``docker_snap`` is "yes" if Docker is installed as a snap.
+    ``image_room`` is the free space in KiB for the trainer's image, None if it has one. ``containers`` is the number of
+    those that end when a deploy restarts Docker. ``ufw`` is "active" if this firewall limits connections to the host
+    to some networks: ``ufw_admits``.
     """
 
     system: str
@@ -46,7 +49,7 @@ class HostSurvey(BaseModel):
     account_sudo: str = ""
     mark_cluster: str = ""
     mark_id: str = ""
-    mark_node: str = ""
+    mark_node: NodeName = ""
     mark_by: str = ""
     mark_account: str = ""
     shared: int | None = None
@@ -54,6 +57,7 @@ class HostSurvey(BaseModel):
     shared_kept: str = ""
     shared_cluster: str = ""
     shared_id: str = ""
+    python: str = ""
     trainer: str = ""
     docker_snap: str = ""
     image_room: int | None = None

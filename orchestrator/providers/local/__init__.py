@@ -54,6 +54,7 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
         "grafana": grafana.variables(docker, config),
         "cgroup_parent": groups.parent,
         "cgroup_volumes": groups.volumes,
+        "engine": docker.identity,  # for `require_same_engine`
     }
 
 
@@ -119,8 +120,10 @@ def destroy(state_dir: StateDir, record: Record, on_line: OnLine) -> None:
 
 
 def list_resources(record: Record) -> list[Resource]:
-    """Return every resource of this deployment on the engine."""
-    return [_resource(r) for r in cluster_resources.owned(Engine()) if r.id == record.id]
+    """Return every resource of this deployment on the engine. Raises PreflightError if it was made on another."""
+    docker = Engine()
+    preflight_checks.require_same_engine(docker, record)
+    return [_resource(r) for r in cluster_resources.owned(docker) if r.id == record.id]
 
 
 def to_replace(record: Record, recorded: Mapping[str, str]) -> list[str]:

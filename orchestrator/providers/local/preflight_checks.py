@@ -1,8 +1,9 @@
 """Check that Docker answers, the nodes fit on this machine, and the cluster's name and network are free."""
 
+import shlex
 from ipaddress import IPv4Network
 
-from orchestrator import process, progress
+from orchestrator import process, progress, state
 from orchestrator.config import Config
 from orchestrator.docker import cluster_resources
 from orchestrator.docker.cluster_resources import Holding
@@ -19,6 +20,7 @@ def require(config: Config, record: Record | None) -> None:
     remedy = "install Docker's command line client: https://docs.docker.com/engine/install"
     gather(
         lambda: process.require("docker", remedy),
+        lambda: require_same_engine(docker, record),
         lambda: _require_reachable_networks(docker),
         lambda: _require_free_name(docker, config, deployment),
         lambda: capacity.require_room(docker, config),
@@ -26,6 +28,26 @@ def require(config: Config, record: Record | None) -> None:
         lambda: _require_free_subnet(docker, config.local.subnet, deployment),
     )
     _note_other_clusters(docker, config)
+
+
+def require_same_engine(docker: Engine, record: Record | None) -> None:
+    """Check that ``docker`` is the engine that has the cluster, on which nothing of it would be found otherwise.
+
+    The home directory may be on several machines, and DOCKER_HOST and DOCKER_CONTEXT may change.
+
+    Raises:
+        PreflightError: It is another engine of another machine.
+    """
+    engine, here = record.variables.get("local", {}).get("engine") if record else None, docker.identity
+    if record and isinstance(engine, dict) and all(engine.get(key) != here[key] for key in here):
+        name, machine = record.config["name"], engine.get("machine")
+        file = state.for_cluster(name).record
+        raise PreflightError(
+            f"cluster {name!r} is on the Docker Engine of machine {machine}, not on that of {here['machine']} "
+            f"({docker.host})",
+            f"work on {machine}, or set DOCKER_HOST or DOCKER_CONTEXT as for its deploy; if that engine is gone: "
+            f"`mv {shlex.quote(str(file))} {shlex.quote(str(file))}.old`",
+        )
 
 
 def _require_reachable_networks(docker: Engine) -> None:

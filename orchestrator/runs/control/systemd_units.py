@@ -1,5 +1,7 @@
 """Units of systemd on the head that supervise runs: the command that starts one, and which still have processes."""
 
+from collections.abc import Sequence
+
 from orchestrator import grace_periods
 from orchestrator.cluster import PYTHON, Cluster
 from orchestrator.launch_layout import RAY_TOKEN
@@ -9,11 +11,24 @@ from orchestrator.ssh import Session
 
 STATES = "--state=activating,active,deactivating"
 KILLED = ("stop-sigkill", "final-sigkill")
+LOCK = "/run/orchestrator-start.lock"
+# Execute the command after the first argument unless a unit exists that is not in that argument; then print its name.
+START = f"""
+known="  $1  "
+shift
+units=$(systemctl list-units --no-legend --plain {STATES} '{run_record.UNIT}*.service') || exit
+while read -r unit rest; do
+  case "$known" in *" $unit "*) ;; *) echo "$unit"; exit ;; esac
+done << END
+$units
+END
+exec "$@"
+"""
 CGROUPS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd")  # of cgroup version 2 and 1
 
 
 def unit_command(cluster: Cluster, run: Run) -> list[str]:
-    """Return the systemd-run command for the head: a unit that outlives the connection and supervises the launcher.
+    """Return the systemd-run command for root: a unit that outlives the connection and supervises the launcher.
 
     Commands are kept in files, since systemd expands ``$`` in arguments and limits their length.
     """
@@ -29,18 +44,53 @@ def unit_command(cluster: Cluster, run: Run) -> list[str]:
         "ExecStopPost": f"-rm -f {run.directory}/{run_record.ENVIRONMENT} {run.directory}/{RAY_TOKEN}",
     }
     return [
-        *("sudo", "systemd-run", "--quiet", "--collect", "--unit", run.unit, "--uid", cluster.ssh_user),
+        *("systemd-run", "--quiet", "--collect", "--unit", run.unit, "--uid", cluster.ssh_user),
         *(part for key, value in properties.items() for part in ("--property", f"{key}={value}")),
         *(part for key, value in run_record.environment(run).items() for part in ("--setenv", f"{key}={value}")),
         *("--", PYTHON, "-m", f"orchestrator.trainer.supervision.{supervisor}", run.directory),
     ]
 
 
+def start(head: Session, cluster: Cluster, run: Run, known: Sequence[str]) -> str | None:
+    """Start the unit of a run, unless the head has another one by now.
+
+    A lock on the head lets commands of several machines do this one after another: they share no other lock.
+
+    Args:
+        head: Session on the head.
+        cluster: Deployed cluster.
+        run: Run with a command.
+        known: What :func:`listed` returned before the head was found to be free.
+
+    Returns:
+        None, or the id of the run that was started first.
+
+    Raises:
+        CommandFailed: The head cannot start the unit.
+    """
+    guarded = ["sudo", "flock", LOCK, "sh", "-c", START, "sh", " ".join(known), *unit_command(cluster, run)]
+    other = head.must("start the run", guarded).strip()
+    return _run_ids(head, [other])[0] if other else None
+
+
+def listed(head: Session) -> list[str]:
+    """Return the names of all units of runs on the head."""
+    return [unit for unit, *_ in _units(head)]
+
+
 def active(head: Session) -> list[str]:
     """Return the ids of runs that have a unit on the head, except units whose processes systemd has killed."""
-    listing = ["sudo", "systemctl", "list-units", "--no-legend", "--plain", STATES, f"{run_record.UNIT}*.service"]
-    lines = [line.split() for line in head.must("list runs", listing).splitlines()]
+    lines = _units(head)
     units = [unit for unit, *state in lines if not (state[2:3] and state[2] in KILLED and _is_empty(head, unit))]
+    return _run_ids(head, units)
+
+
+def _units(head: Session) -> list[list[str]]:
+    listing = ["sudo", "systemctl", "list-units", "--no-legend", "--plain", STATES, f"{run_record.UNIT}*.service"]
+    return [words for line in head.must("list runs", listing).splitlines() if (words := line.split())]
+
+
+def _run_ids(head: Session, units: Sequence[str]) -> list[str]:
     runs = [unit.removeprefix(run_record.UNIT).removesuffix(".service") for unit in units]
     return fetch_limits.run_ids(runs, head)
 

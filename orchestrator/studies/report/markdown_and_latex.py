@@ -21,7 +21,7 @@ FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 def markdown(title: str, facts: Mapping[str, str], tables: Sequence[Table], notes: Sequence[str]) -> str:
     """Return a section that can be pasted into a page: facts as a list, notes as paragraphs, then the tables."""
     lines = [f"## {_markdown(title)}", ""]
-    lines += [f"- {name}: {_markdown(text)}" for name, text in facts.items()]
+    lines += [f"- {_markdown(name)}: {_markdown(text)}" for name, text in facts.items()]
     for note in notes:
         lines += ["", _markdown(note)]
     for table in tables:

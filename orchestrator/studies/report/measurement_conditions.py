@@ -35,7 +35,7 @@ def facts(study: StudyFiles, summaries: Sequence[Summary]) -> dict[str, str]:
             "image size": _distinct(config.image_size for config in configs),
             "seed": _distinct(config.seed for config in configs),
             "other programs": _busy(study.launches),
-            **{name: number_text.plain(text) for name, text in study.machine.items()},
+            **{number_text.plain(name): number_text.plain(text) for name, text in study.machine.items()},
             "versions": versions(summaries),
         }.items()
         if text

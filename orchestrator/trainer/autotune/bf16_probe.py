@@ -14,7 +14,6 @@ from orchestrator.trainer import cpu_model, gpu_of_rank
 from orchestrator.trainer.autotune import measurements
 
 SECONDS = 120  # to run two layers
-LOCAL_RANK = ("HOROVOD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK")
 FORK = multiprocessing.get_context("fork")
 Running = tuple[multiprocessing.context.ForkProcess, Connection]
 _started: list[Running] = []
@@ -33,7 +32,7 @@ def may_have_bfloat16() -> bool:
 
 def needed(config: TrainConfig) -> bool:
     """Check that this is the node's first rank, and that its run needs a result that the node does not have."""
-    first = next((os.environ[name] for name in LOCAL_RANK if name in os.environ), "0") == "0"
+    first = os.environ.get("HOROVOD_LOCAL_RANK", "0") == "0"  # the rank's wrapper sets it, also under MPI
     asks = first and config.precision != "float32" and not config.resume
     return bool(
         asks and may_have_bfloat16() and not gpu_of_rank.DEVICE.exists() and not entry(config.threads).read(dict)

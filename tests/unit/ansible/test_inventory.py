@@ -6,6 +6,7 @@ import pytest
 
 from orchestrator.ansible import inventory
 from orchestrator.cluster import Cluster
+from orchestrator.errors import ConfigError
 from tests import builders
 
 
@@ -78,3 +79,23 @@ def test_inventory_pins_and_checks_every_host_key() -> None:
         "host_key": "ssh-ed25519 AAAAid-1",
     }
     assert "StrictHostKeyChecking=yes" in everything["vars"]["ansible_ssh_common_args"]
+
+
+@pytest.mark.parametrize("text", ["{{ lookup('pipe', 'id') }}", "/keys/{% set x = 1 %}", "{# #}"])
+def test_template_in_a_setting_is_refused(text: str) -> None:
+    """Ansible would evaluate it on this machine."""
+    with pytest.raises(ConfigError, match=r"all\.vars\.gpu_vgpu_token: .*: holds a template"):
+        builders.inventory(builders.cluster(), gpu_vgpu_token=text)
+
+
+def test_template_in_the_name_of_a_host_is_refused() -> None:
+    cluster = builders.cluster()
+    head, worker = cluster.nodes.values()
+    renamed = cluster.model_copy(update={"nodes": {"{{ lookup('pipe', 'id') }}": head, "demo-worker-0": worker}})
+    with pytest.raises(ConfigError, match="holds a template"):
+        builders.inventory(renamed)
+
+
+def test_inventory_without_templates_keeps_braces_of_other_kinds() -> None:
+    inventory = builders.inventory(builders.cluster(), gpu_vgpu_installer="/drivers/{a}/%h")
+    assert inventory["all"]["vars"]["gpu_vgpu_installer"] == "/drivers/{a}/%h"

@@ -154,3 +154,16 @@ def test_stop_does_not_call_a_run_lost_that_another_command_starts(cli: Cli, on_
             refused = cli("stop", "--cluster", "demo")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "cluster 'demo' is locked by pid" in refused.stderr
+
+
+def test_stop_says_where_a_run_of_another_machine_can_be_ended(cli: Cli) -> None:
+    units = b"orchestrator-b.service loaded active running python\n"
+    with ssh_stand_in.listening(lambda command: units if "list-units" in command else None) as (port, host_key):
+        record(port, host_key)
+        refused = cli("stop", "b", "--cluster", "demo")
+        unknown = cli("stop", "c", "--cluster", "demo")
+    message = " ".join(refused.stderr.split())
+    assert (refused.returncode, unknown.returncode) == (1, 1)
+    assert "run b was started with another state directory, which alone has its record" in message
+    assert "on the head (`orchestrator ssh --cluster demo`) `sudo systemctl stop orchestrator-b` ends it" in message
+    assert "no run 'c'" in unknown.stderr

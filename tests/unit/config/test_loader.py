@@ -119,6 +119,9 @@ def test_empty_section_has_the_defaults(tmp_path: Path, section: str) -> None:
         ),
         ("monitoring: {receivers: [{webhook: a.b}]}", "monitoring.receivers.0.webhook: 'a.b': write it like https://"),
         ("monitoring_password: short", "monitoring_password: String should have at least 8 characters"),
+        ("launch: {network_interface: eth0 eth1}", "launch.network_interface: 'eth0 eth1': write it like eth0"),
+        ('launch: {network_interface: "{{x}}"}', "launch.network_interface: '{{x}}': write it like eth0"),
+        ("launch: {network_interface: a-name-of-16-chr}", "launch.network_interface: 'a-name-of-16-chr': write"),
     ],
 )
 def test_invalid_value_is_refused_with_the_valid_values(tmp_path: Path, text: str, problem: str) -> None:

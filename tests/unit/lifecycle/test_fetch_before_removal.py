@@ -176,6 +176,29 @@ def test_head_is_asked_once_for_output_that_is_too_large(tmp_path: Path, monkeyp
     assert not (state_dir.runs / run.id / fetch_before_removal.SAVED).exists()
 
 
+@pytest.mark.parametrize("stop", [True, False])
+def test_runs_of_another_machine_are_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: bool) -> None:
+    """Two machines have a copy of the state directory; run c never started."""
+    monkeypatch.setattr(run_record, "SHARED", str(tmp_path))
+    for name, files in {"a": ["log"], "b": ["log"], "c": [], "d": ["log", "log.old"]}.items():
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        for file in files:
+            (tmp_path / "runs" / name / file).touch()
+
+    def answer(command: str) -> bytes | None:
+        return b"orchestrator-b.service loaded active running x\n" if "list-units" in command else None
+
+    with ssh_stand_in.listening(answer) as (port, host_key):
+        state_dir, cluster = ssh_stand_in.deployed(port, host_key)
+        (state_dir.runs / "a").mkdir(parents=True)
+        values = builders.read_record(builders.deployed("demo")).model_copy(update={"cluster": cluster})
+        lost = fetch_before_removal.fetch(state_dir, values, stop=stop, seconds=0.0)
+    elsewhere = "it was started with another state directory, and"
+    assert lost == {"b": f"{elsewhere} is in progress", "d": f"{elsewhere} may have no other copy"}
+    fetch_before_removal.mark_lost(state_dir, lost)
+    assert [path.name for path in state_dir.runs.iterdir()] == ["a"]
+
+
 TRAINED = ("oldest", "middle", "newest")
 LABELS = ("label/run/values", run_series.MARK)
 

@@ -14,11 +14,13 @@ from orchestrator.errors import ConfigError, ContractError, OrchestratorError, S
 from orchestrator.monitoring import run_series, series_summary
 from orchestrator.monitoring.prometheus import Prometheus, Series
 from orchestrator.plot import timeline_plot
+from orchestrator.schema import RunStatus
 from tests import builders
 from tests.stand_ins import prometheus_stand_in
 from tests.stand_ins.prometheus_stand_in import NOW, Answers, Requests
 
 RUN = builders.run(started=NOW - 60.0)
+ENDED = RunStatus(state="finished", exit_code=0, started=NOW - 60.0, ended=NOW)
 SELECTOR = f'{{run="{RUN.id}"}}'
 LABELS = {"run": RUN.id, "model": "resnet20", "dataset": "mnist"}
 RECORDED = [
@@ -53,6 +55,17 @@ def test_series_are_fetched_over_the_runs_span_by_server_time() -> None:
     assert min(start for start, _, _ in spans) == RUN.started - run_series.AROUND_SECONDS
 
 
+@pytest.mark.parametrize("hours", [-9.0, 9.0])
+@pytest.mark.parametrize("status", [ENDED, None])
+def test_series_are_found_although_this_machines_clock_is_wrong(hours: float, status: RunStatus | None) -> None:
+    """It may be set to local time instead of UTC, for example."""
+    requests, run = Requests(), builders.run(started=RUN.started + 3600 * hours)
+    with prometheus(requests) as client:
+        assert by_identity(run_series.fetch(client, run, status)) == by_identity(EVERYTHING)
+    looked = [(float(a["start"]), float(a["end"])) for a in requests if a.get("query", "").startswith("count(")]
+    assert all(start <= ENDED.started and ENDED.ended <= end for start, end in looked)
+
+
 def test_long_run_with_many_ranks_is_fetched_with_larger_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_series, "MOST_ROWS", 4)
     answers = prometheus_stand_in.answers_for_run(EVERYTHING).items()
@@ -60,7 +73,7 @@ def test_long_run_with_many_ranks_is_fetched_with_larger_steps(monkeypatch: pyte
                for step in (8, 15, 23)}  # fmt: skip
     requests = Requests()
     with prometheus(requests, sampled) as client:
-        run_series.fetch(client, RUN, NOW)
+        run_series.fetch(client, RUN, ENDED)
     steps = {a["query"].partition(SELECTOR)[0]: float(a["step"]) for a in requests if "step" in a}
     assert steps["run:orchestrator_training_images:rate30s"] == 5.0
     # Six series of 15 s, in four rows. Each value is the last of its step, so none is skipped.
@@ -104,10 +117,10 @@ def test_series_are_stored_all_or_none() -> None:
     (state_dir.runs / RUN.id).mkdir(parents=True)
     broken = {("query_range", f"orchestrator_training_loss{SELECTOR}"): {"result": [{"metric": 1}]}}
     with prometheus(changes=broken) as client, pytest.raises(OrchestratorError):
-        run_series.save(state_dir, client, RUN, NOW)
+        run_series.save(state_dir, client, RUN, ENDED)
     assert list((state_dir.runs / RUN.id).iterdir()) == []
     with prometheus() as client:
-        run_series.save(state_dir, client, RUN, NOW)
+        run_series.save(state_dir, client, RUN, ENDED)
     assert by_identity(run_series.read(run_series.directory(state_dir, RUN))) == by_identity(EVERYTHING)
     assert [path.name for path in (state_dir.runs / RUN.id).iterdir()] == ["metrics"]
 
@@ -117,7 +130,7 @@ def test_unfinished_series_of_killed_commands_are_removed() -> None:
     for process in (os.getpid(), 999_999_999):
         (state_dir.runs / RUN.id / f".metrics.{process}-abcd_123" / "metrics").mkdir(parents=True)
     with prometheus() as client:
-        run_series.save(state_dir, client, RUN, NOW)
+        run_series.save(state_dir, client, RUN, ENDED)
     names = {path.name for path in (state_dir.runs / RUN.id).iterdir()}
     assert names == {"metrics", f".metrics.{os.getpid()}-abcd_123"}
 

@@ -80,6 +80,7 @@ def test_fresh_host_meets_the_requirements() -> None:
             "set `pri",
         ),
         ({"connection": "10.0.0.1 50000 10.0.0.10 2022"}, "port 22 leads to its port 2022", "hosts.jump"),
+        ({"python": "none"}, "it has no /usr/bin/python3, which Ansible needs", "apt-get install --yes python3"),
         ({"docker_snap": "yes"}, "its Docker is a snap, which `deploy` cannot use", "`sudo snap remove docker`"),
         ({"shared": 3}, "its /shared is not empty", "hosts.storage: mounted"),
         (
@@ -260,9 +261,11 @@ def test_hosts_without_a_common_uid_are_named() -> None:
     [
         {"connection": "10.0.0.1 50000 {{lookup('pipe','id>/tmp/x')}} 22"},
         {"addresses": "10.0.0.1 {{lookup('pipe','id')}}"},
+        {"mark_node": "{{lookup('pipe','id')}}-head"},
+        {"mark_node": "demo-worker-[0:9]"},
     ],
 )
-def test_template_in_an_address_gives_no_survey(answer: dict[str, str]) -> None:
+def test_template_in_an_address_or_a_name_gives_no_survey(answer: dict[str, str]) -> None:
     """Ansible would evaluate it on this machine."""
     with pytest.raises(ValidationError, match="pattern"):
         survey(**answer)

@@ -282,3 +282,38 @@ def test_deploy_with_an_existing_node_image_does_not_wait(start: Start, tmp_path
         fcntl.flock(file, fcntl.LOCK_EX)
         assert start("-c", PREPARE, "/", output=note).wait(60) == 0
     assert note.read_text() == "done\n"
+
+
+HERE = {"ID": "here", "Name": "lab2"}
+
+
+@pytest.mark.parametrize(
+    ("engine", "is_same"),
+    [
+        ({"id": "there", "machine": "lab1"}, False),
+        ({"id": "here", "machine": "lab1"}, True),  # the machine has another name now
+        ({"id": "there", "machine": "lab2"}, True),  # Docker was installed again
+        (None, True),  # deployed by an earlier version
+    ],
+)
+def test_cluster_on_another_machines_engine_is_not_taken_for_gone(
+    monkeypatch: pytest.MonkeyPatch, engine: dict[str, str] | None, is_same: bool
+) -> None:
+    """The state directory is on the home directory of both machines."""
+    deployed = record().model_copy(update={"variables": {"local": {"engine": engine} if engine else {}}})
+    facts = {**docker_stand_in.USUAL["/info"][1][0], **HERE}
+    with docker_stand_in.listening({"/info": (200, [facts])}) as address:
+        monkeypatch.setenv("DOCKER_HOST", address)
+        if is_same:
+            assert local.list_resources(deployed) == []
+            return
+        with pytest.raises(PreflightError, match="is on the Docker Engine of machine lab1, not on that of lab2") as at:
+            local.list_resources(deployed)
+    assert "work on lab1, or set DOCKER_HOST or DOCKER_CONTEXT" in at.value.hint
+
+
+def test_record_names_the_engine_of_the_deploy(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = {**docker_stand_in.USUAL["/info"][1][0], **HERE}
+    with docker_stand_in.listening({"/info": (200, [facts])}) as address:
+        monkeypatch.setenv("DOCKER_HOST", address)
+        assert local.variables(Config(name="demo"), record())["engine"] == {"id": "here", "machine": "lab2"}

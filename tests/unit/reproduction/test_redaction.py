@@ -90,3 +90,35 @@ def test_long_words_are_redacted_in_linear_time() -> None:
     started = time.monotonic()
     redaction.without({"blob": b"a" * (8 << 20)}, {SECRET})
     assert time.monotonic() - started < 5.0
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "ghp_" + "a1B2" * 9,
+        "github_pat_" + "a1B2" * 10,
+        "glpat-" + "a1B2" * 5,
+        "hf_" + "a1B2" * 9,
+        "AKIA" + "A1B2" * 4,
+        "sk-proj-" + "a1B2" * 10,
+        "xoxb-1234567890-abcdef",
+        "AIza" + "a1B2c3D" * 5,
+    ],
+)
+def test_token_of_a_known_service_is_redacted_in_every_file(token: str) -> None:
+    """The variable that had it may not be set any more."""
+    files = {"code/train.py": f'login("{token}")\n'.encode(), "log": b"x " + base64.b64encode(token.encode())}
+    clean, cleaned = redaction.without(files, set())
+    assert cleaned == ["code/train.py", "log"]
+    assert clean["code/train.py"] == b'login("[removed]")\n'
+
+
+def test_private_key_is_redacted_as_a_whole() -> None:
+    key = b"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\nAAAA\n-----END OPENSSH PRIVATE KEY-----"
+    clean, _ = redaction.without({"log": b"loaded " + key + b" at last"}, set())
+    assert clean["log"] == b"loaded [removed] at last"
+
+
+@pytest.mark.parametrize("text", [b"hf_hub_download", b"risk-averse", b"sk-learn", b"AKIA", b"ghp_x", b"task-sk-1"])
+def test_word_that_begins_like_a_token_stays(text: bytes) -> None:
+    assert redaction.without({"code/a.py": text}, set())[1] == []

@@ -12,7 +12,7 @@ import pytest
 from orchestrator import state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.errors import ConfigError
+from orchestrator.errors import ConfigError, StateError
 from orchestrator.reproduction import exported_run
 from orchestrator.runs import (
     checksums,
@@ -41,10 +41,10 @@ CONFIG = {
 
 
 class Head:
-    """Answers of a healthy head, whose commands do nothing; ``started`` are the ids of the runs that it starts."""
+    """Answers of a healthy head, whose commands do nothing; ``started`` and ``removed`` are the ids of runs."""
 
     def __init__(self) -> None:
-        self.started: list[str] = []
+        self.started, self.removed = list[str](), list[str]()
         self.on_start: Callable[[str], object] = lambda _: None
         # By a part of the command.
         self.answers = {"telemetry.node_report": builders.node_report().model_dump_json(), "df --output": str(1 << 40)}
@@ -53,6 +53,8 @@ class Head:
         if unit := re.search(r"--unit orchestrator-(\S+)", command):
             self.started.append(unit[1])
             self.on_start(unit[1])
+        if directory := re.fullmatch(r"rm -rf /shared/runs/(\S+)", command):
+            self.removed.append(directory[1])
         return next((answer.encode() for part, answer in self.answers.items() if part in command), b"")
 
 
@@ -113,6 +115,15 @@ def test_resumed_training_whose_data_cannot_be_recorded_does_not_start(head: Hea
     assert head.started == []
     resumed_training.resume(state_dir, cluster, builders.DIGEST, Config(), RUN, {"epochs": 9})
     assert len(head.started) == 1
+
+
+def test_run_that_another_machine_forestalls_leaves_nothing(head: Head, cluster: Cluster) -> None:
+    """Both saw a free cluster; the other command was first at the lock of the head."""
+    head.answers["flock"] = "orchestrator-lenet-mnist-7.service"
+    with pytest.raises(StateError, match="run lenet-mnist-7 is using the cluster"):
+        jobs.train(state.for_cluster("demo"), cluster, builders.DIGEST, Config.model_validate(CONFIG))
+    assert store.list_runs(state.for_cluster("demo")) == []
+    assert head.removed == head.started
 
 
 def test_data_with_more_classes_than_the_recipe_is_not_sent(head: Head, cluster: Cluster, tmp_path: Path) -> None:

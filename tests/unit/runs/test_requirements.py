@@ -217,10 +217,12 @@ def test_base_digest_follows_metadata_of_local_packages_only(project: Path) -> N
     assert len({base, find_requirements().base(IMAGE), find_requirements().base("another image")}) == 3
 
 
-def test_passwords_in_urls_are_not_shown(project: Path) -> None:
-    (project / "requirements.txt").write_text("mine @ https://user:secret@x/mine.whl\n-i https://user:secret@x\n")
+@pytest.mark.parametrize("password", ["secret", "sec@ret"])
+def test_passwords_in_urls_are_not_shown(project: Path, password: str) -> None:
+    address = f"https://user:{password}@x"
+    (project / "requirements.txt").write_text(f"mine @ {address}/mine.whl\n-i {address}\n")
     assert find_requirements().requested == ["mine @ https://****@x/mine.whl"]
-    assert find_requirements().lines[0] == "mine @ https://user:secret@x/mine.whl"
+    assert find_requirements().lines[0] == f"mine @ {address}/mine.whl"
 
 
 def test_hashes_stay_with_their_line_and_are_not_shown(project: Path) -> None:
@@ -270,3 +272,24 @@ def test_variables_whose_values_pip_gets_are_named(project: Path, monkeypatch: p
         "--index-url https://${TOKEN}@example.org/\nmine @ https://${NOT_SET}/x\n"
     )
     assert find_requirements().variables == ["TOKEN"]
+
+
+@pytest.mark.parametrize("name", ["OS_PASSWORD", "AWS_SECRET_ACCESS_KEY", "GOOGLE_CREDENTIALS", "TF_TOKEN_example_org"])
+@pytest.mark.parametrize("as_constraint", [False, True])
+def test_credential_of_a_cloud_is_not_sent_to_pip(
+    project: Path, monkeypatch: pytest.MonkeyPatch, name: str, as_constraint: bool
+) -> None:
+    """Another person may have written the file, and the address."""
+    monkeypatch.setenv(name.upper(), "cloud-secret")
+    file = project / ("limits.txt" if as_constraint else "requirements.txt")
+    (project / "requirements.txt").write_text("-c limits.txt\n")
+    file.write_text(f"mine @ https://example.org/${{{name.upper()}}}/x.tar.gz\n")
+    with pytest.raises(ConfigError, match=f"requirements.txt: asks for the value of {name.upper()}") as caught:
+        find_requirements()
+    assert "cloud-secret" not in str(caught.value)
+
+
+def test_credential_of_a_cloud_that_is_not_set_is_no_error(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OS_PASSWORD", raising=False)
+    (project / "requirements.txt").write_text("mine @ https://example.org/${OS_PASSWORD}/x.tar.gz\n")
+    assert find_requirements().variables == []

@@ -102,7 +102,7 @@ def test_unit_outlives_the_connection_and_supervises_launcher(controller: str) -
     directory = "/shared/runs/resnet20-mnist-1"
     log = f"append:{directory}/log"
     assert systemd_units.unit_command(builders.cluster(), run) == [
-        *("sudo", "systemd-run", "--quiet", "--collect", "--unit", "orchestrator-resnet20-mnist-1"),
+        *("systemd-run", "--quiet", "--collect", "--unit", "orchestrator-resnet20-mnist-1"),
         *("--uid", "orchestrator"),
         *("--property", "WorkingDirectory=/shared/runs/resnet20-mnist-1"),
         *("--property", f"StandardOutput={log}"),

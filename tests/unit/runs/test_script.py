@@ -181,7 +181,12 @@ CONTENTS = {
     "google": '{"type": "service_account", "private_key": "-----BEGIN PRIVATE KEY-----\\nMII"}',
     "login": '{"client_id": "x", "client_secret": "y", "refresh_token": "z", "type": "authorized_user"}',
     "openstack": "clouds:\n  site:\n    auth:\n      auth_url: https://x\n      password: y\n",
+    "openstack in JSON": '{"clouds": {"site": {"auth": {\n"auth_url": "https://x",\n"password": "y"}}}}\n',
+    "openrc": "export OS_USERNAME=me\nexport OS_PASSWORD='hunter2'\n",
+    "openrc of an application": "OS_APPLICATION_CREDENTIAL_SECRET=abc\n",
     "aws": "[default]\naws_access_key_id = A\naws_secret_access_key = B\n",
+    "aws in a shell": f"#!/bin/sh\nexport AWS_SECRET_ACCESS_KEY={'aB/+' * 10}\n",
+    "aws in JSON": f'{{"AccessKeyId": "AKIA", "SecretAccessKey": "{"aB/+" * 10}"}}',
     "kubernetes": "apiVersion: v1\nkind: Config\nusers:\n- user:\n    client-key-data: LS0t\n",
     "state": '{"version": 4, "terraform_version": "1.5", "lineage": "x"}',
 }
@@ -210,6 +215,8 @@ def test_file_with_credentials_is_not_sent_whatever_its_name(project: Path, text
         "-----BEGIN CERTIFICATE-----\nMIIE\n",
         "-----BEGIN PUBLIC KEY-----\nMIIE\n",
         "lr: 0.1\npassword: none\n",
+        's3 = client(\n    "s3",\n    aws_secret_access_key=os.environ["KEY"],\n)\n',
+        "read -sr OS_PASSWORD_INPUT\nexport OS_PASSWORD=$OS_PASSWORD_INPUT\n",
         '{"private_key": null}',
     ],
 )

@@ -1,5 +1,6 @@
 """Data sets on the shared storage of the nodes."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,9 +35,10 @@ def interrupted(tmp_path: Path) -> FoundDataset:
         (local / name).write_bytes(b"local")
     data = FoundDataset("imagenet", local, ["n 1/ä.jpg", "n 1/b.jpg", "c.jpg"], train=2, test=1, note="")
     data.__dict__["remote"] = str(tmp_path / "remote")
-    (tmp_path / "remote.unfinished" / "n 1").mkdir(parents=True)
-    (tmp_path / "remote.unfinished" / "n 1" / "ä.jpg").write_bytes(b"there")
-    (tmp_path / "remote.unfinished" / "n 1" / "b.jpg").write_bytes(b"lo")
+    unfinished = tmp_path / f"remote.unfinished-{shared_data.sender()}" / "n 1"
+    unfinished.mkdir(parents=True)
+    (unfinished / "ä.jpg").write_bytes(b"there")
+    (unfinished / "b.jpg").write_bytes(b"lo")
     return data
 
 
@@ -51,7 +53,26 @@ def test_interrupted_copy_continues_with_the_files_that_are_missing_or_cut(tmp_p
         assert shared_data.upload(head, data) == data.remote
     contents = {name: (tmp_path / "remote" / name).read_bytes() for name in data.files}
     assert contents == {"n 1/ä.jpg": b"there", "n 1/b.jpg": b"local", "c.jpg": b"local"}
-    assert not (tmp_path / "remote.unfinished").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"local", "remote"}
+
+
+def test_two_machines_copy_the_same_data_set_side_by_side(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one, which finishes first, may train already: its files stay as they are."""
+    data, remote = interrupted(tmp_path), tmp_path / "remote"
+
+    def answer(command: str) -> bytes | None:
+        if command.startswith("tar ") and not remote.exists():
+            monkeypatch.setattr("socket.gethostname", lambda: "another")
+            with ssh_stand_in.session(room(free=100)) as other:
+                assert shared_data.upload(other, data) == data.remote
+            files.extend((remote / name).stat() for name in data.files)
+        return room(free=100)(command)
+
+    files: list[os.stat_result] = []
+    with ssh_stand_in.session(answer) as head:
+        assert shared_data.upload(head, data) == data.remote
+    assert [(remote / name).stat() for name in data.files] == files
+    assert {path.name for path in tmp_path.iterdir()} == {"local", "remote"}
 
 
 def test_room_is_needed_only_for_the_rest_of_an_interrupted_copy(tmp_path: Path) -> None:

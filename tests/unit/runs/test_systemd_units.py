@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.errors import CommandFailed
 from orchestrator.runs import control
 from orchestrator.runs.control import systemd_units
+from tests import builders
 from tests.stand_ins import ssh_stand_in
+from tests.unit.conftest import StandIn
 
 KILLED = b"orchestrator-queue-1.service loaded deactivating stop-sigkill python\n"
 
@@ -41,3 +44,46 @@ def test_killed_unit_without_a_control_group_is_not_active() -> None:
 
 def test_killed_unit_whose_processes_cannot_be_read_is_active() -> None:
     assert active(KILLED, b"/nowhere") == ["queue-1"]
+
+
+@pytest.fixture
+def started(tmp_path: Path, stand_in: StandIn) -> Path:
+    """Return the file in which a head notes the names of the units that it starts; it lists one unit, of run before."""
+    stand_in("sudo", 'exec "$@"')
+    stand_in("flock", 'shift; exec "$@"')
+    stand_in("sh", 'exec /bin/sh "$@"')
+    stand_in("systemctl", "echo orchestrator-before.service loaded active running python")
+    stand_in("systemd-run", f'echo "$4" >> {tmp_path}/started')
+    (tmp_path / "started").touch()
+    return tmp_path / "started"
+
+
+@pytest.mark.parametrize(
+    ("known", "other", "units"),
+    [
+        (["orchestrator-before.service"], None, "orchestrator-b\n"),
+        (["orchestrator-a.service", "orchestrator-before.service"], None, "orchestrator-b\n"),
+        (["orchestrator-before.service2"], "before", ""),
+        ([], "before", ""),
+    ],
+)
+def test_unit_starts_only_if_no_other_machine_has_started_one(
+    started: Path, known: list[str], other: str | None, units: str
+) -> None:
+    with ssh_stand_in.session() as head:
+        assert systemd_units.start(head, builders.cluster(), builders.run(id="b"), known) == other
+    assert started.read_text() == units
+
+
+def test_unit_starts_on_a_head_without_units(started: Path, stand_in: StandIn) -> None:
+    stand_in("systemctl", "exit 0")
+    with ssh_stand_in.session() as head:
+        assert systemd_units.start(head, builders.cluster(), builders.run(id="b"), []) is None
+    assert started.read_text() == "orchestrator-b\n"
+
+
+def test_unit_that_cannot_be_looked_for_is_an_error(started: Path, stand_in: StandIn) -> None:
+    stand_in("systemctl", "echo no bus >&2; exit 1")
+    with ssh_stand_in.session() as head, pytest.raises(CommandFailed, match="start the run"):
+        systemd_units.start(head, builders.cluster(), builders.run(id="b"), [])
+    assert started.read_text() == ""

@@ -47,7 +47,7 @@ def test_jump_host_uses_the_users_settings_and_nodes_use_both() -> None:
     cluster = behind_the_head(jump="me@gate.example.org:2222")
     first = openssh.tunnel(cluster, "demo-head", KEY, KNOWN)
     assert first == [
-        *("ssh", "-o", "BatchMode=yes", "-p", "2222"),
+        *("ssh", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=10", "-o", "ServerAliveCountMax=3", "-p", "2222"),
         *("-W", "198.51.100.7:22", "me@gate.example.org"),
     ]
     second = openssh.tunnel(cluster, "demo-worker-0", KEY, KNOWN)

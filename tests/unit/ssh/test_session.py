@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator import ssh
 from orchestrator.errors import ConfigError
-from orchestrator.ssh import Unreachable, pack_tar
+from orchestrator.ssh import Unreachable, pack_tar, session
 from tests.stand_ins import cutting_relay, ssh_stand_in
 from tests.waiting import until
 
@@ -28,6 +28,27 @@ def test_output_cut_by_a_broken_connection_is_an_error() -> None:
 def test_output_is_followed_to_its_end_whatever_the_exit_code() -> None:
     with ssh_stand_in.session() as head:
         assert b"".join(head.follow(["sh", "-c", "echo begun; echo no log >&2; exit 1"])) == b"begun\n"
+
+
+def test_connection_that_falls_silent_ends_the_following(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing closes the connection: a jump host accepts what is sent, and this machine has changed its network."""
+    monkeypatch.setattr(session, "SILENT_SECONDS", 0.3)
+    with (
+        ssh_stand_in.listening(ssh_stand_in.honest) as (port, host_key),
+        cutting_relay.relay_to(port, []) as (near, relay),
+        ssh.connect(*ssh_stand_in.deployed(near, host_key), "demo-head") as head,
+    ):
+        output = head.follow(["sh", "-c", "echo begun; exec sleep 20"])
+        assert next(output) == b"begun\n"
+        relay.silent.set()
+        with pytest.raises(Unreachable):
+            next(output)
+
+
+def test_command_that_is_silent_for_long_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "SILENT_SECONDS", 0.2)
+    with ssh_stand_in.session() as head:
+        assert b"".join(head.follow(["sh", "-c", "echo begun; sleep 1; echo ended"])) == b"begun\nended\n"
 
 
 def test_file_that_becomes_shorter_while_it_is_sent_is_named(tmp_path: Path) -> None:

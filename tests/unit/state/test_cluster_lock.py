@@ -2,6 +2,7 @@
 
 import re
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,8 @@ def test_second_process_is_refused_with_the_pid_of_the_holder(start: Start) -> N
     assert waiting.read_line(holder) == "held"
     with pytest.raises(StateError) as caught, cluster_lock.held(state.for_cluster("demo")):
         pass
-    assert re.search(rf"'demo' is locked by pid {holder.pid} since \d{{4}}-\d\d-\d\d", caught.value.message)
+    lock = rf"'demo' is locked by pid {holder.pid} on {re.escape(socket.gethostname())} since \d{{4}}-\d\d-\d\d"
+    assert re.search(lock, caught.value.message)
 
 
 def test_clusters_of_other_names_are_free(start: Start) -> None:

@@ -476,6 +476,19 @@ def test_facts_in_latex_stay_in_their_comment(tmp_path: Path) -> None:
     assert all(line.startswith("%") for line in head.splitlines() if line)
 
 
+@pytest.mark.parametrize("name", ["kernel\n\\input{x}", HOSTILE])
+def test_name_of_a_fact_of_the_machine_is_no_markup(tmp_path: Path, name: str) -> None:
+    """Another person may have written machine.json."""
+    directory = Sample(engines=["ours"], models=["lenet"], ranks=[1, 2], rounds=2).write(tmp_path / "study")
+    (directory / "machine.json").write_text(json.dumps({name: "6.1"}))
+    built = content.build(directory)
+    head, _ = formats.FORMATS["latex"](built).split(r"\begin{table}", 1)
+    assert {line[:1] for line in head.splitlines() if line} == {"%"}
+    text = formats.FORMATS["markdown"](built)
+    assert "<script" not in text.replace("\\<", "")
+    assert "\n\\input" not in text
+
+
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
     """Write a study whose files have hostile text at every possible place."""

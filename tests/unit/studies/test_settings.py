@@ -45,9 +45,10 @@ def test_launches_evaluate_the_test_samples_of_the_study(changes: dict[str, Any]
 def test_duration_of_a_run_counts_only_with_equal_settings(
     tmp_path: Path, ran: dict[str, Any], seconds: float | None
 ) -> None:
-    state_dir, run = builders.deployed(), builders.run(id="lenet-mnist-1", kind="lenet-mnist", np=1)
+    state_dir, run = builders.deployed(), builders.run(id="lenet-mnist-1", kind="lenet-mnist", np=1, started=1e6)
     store.save(state_dir, run)
-    RunStatus(state="finished", exit_code=0, started=run.started, ended=run.started + 40).write(
+    # This machine's clock, by which the run was recorded, is two hours ahead of the head's.
+    RunStatus(state="finished", exit_code=0, started=run.started - 7200, ended=run.started - 7160).write(
         state_dir.runs / run.id / "status.json"
     )
     config = samples.train_config(**{"run": run.id, "model": "lenet", "steps": 20, "batch_size": 32, **ran})

@@ -1,0 +1,38 @@
+"""Tasks of the roles, read as YAML."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from orchestrator import packaged_files
+
+ROLES = packaged_files.directory("ansible") / "roles"
+
+
+def tasks(content: Any) -> Iterator[dict[str, Any]]:
+    """Yield the tasks in a file of tasks or handlers, those in blocks too."""
+    for task in content if isinstance(content, list) else []:
+        yield task
+        for part in ("block", "rescue", "always"):
+            yield from tasks(task.get(part))
+
+
+REQUESTS = [
+    pytest.param(task["ansible.builtin.uri"], id=task["name"])
+    for path in sorted(ROLES.glob("*/*/*.yml"))
+    for task in tasks(yaml.safe_load(path.read_text()))
+    if "ansible.builtin.uri" in task
+]
+
+
+@pytest.mark.parametrize("request_to", REQUESTS)
+def test_request_to_the_node_itself_uses_no_proxy(request_to: dict[str, Any]) -> None:
+    """Ubuntu's sudo reads /etc/environment, where http_proxy may be without no_proxy. One request has a password."""
+    assert request_to["url"].startswith("http://127.0.0.1:")
+    assert request_to["use_proxy"] is False
+
+
+def test_requests_are_found() -> None:
+    assert len(REQUESTS) == 2
