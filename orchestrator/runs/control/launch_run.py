@@ -127,14 +127,14 @@ def start(
                 written[name] = Path(temporary) / name
                 written[name].write_text(text)
             head.send({**files, **written}, run.directory)
-        known = systemd_units.listed(head)
-        health_checks.require_free(systemd_units.active(head), cluster)
+        units = systemd_units.listed(head)
+        health_checks.require_free(systemd_units.active(head, units), cluster)
         provenance.record(state_dir, cluster, run, files, environment or {})
         if run.queue:
             return
         store.save(state_dir, run)
         user_variables.send(head, run, environment or {})
-        if other := systemd_units.start(head, cluster, run, known):
+        if other := systemd_units.start(head, cluster, run, units):
             store.remove(state_dir, run)
             head.run(["rm", "-rf", run.directory])
             health_checks.require_free([other], cluster)

@@ -1,6 +1,6 @@
 """Units of systemd on the head that supervise runs: the command that starts one, and which still have processes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from orchestrator import grace_periods
 from orchestrator.cluster import PYTHON, Cluster
@@ -51,7 +51,7 @@ def unit_command(cluster: Cluster, run: Run) -> list[str]:
     ]
 
 
-def start(head: Session, cluster: Cluster, run: Run, known: Sequence[str]) -> str | None:
+def start(head: Session, cluster: Cluster, run: Run, known: Iterable[str]) -> str | None:
     """Start the unit of a run, unless the head has another one by now.
 
     A lock on the head lets commands of several machines do this one after another: they share no other lock.
@@ -60,7 +60,7 @@ def start(head: Session, cluster: Cluster, run: Run, known: Sequence[str]) -> st
         head: Session on the head.
         cluster: Deployed cluster.
         run: Run with a command.
-        known: What :func:`listed` returned before the head was found to be free.
+        known: Names of the units that :func:`listed` returned when the head was free.
 
     Returns:
         None, or the id of the run that was started first.
@@ -73,21 +73,22 @@ def start(head: Session, cluster: Cluster, run: Run, known: Sequence[str]) -> st
     return _run_ids(head, [other])[0] if other else None
 
 
-def listed(head: Session) -> list[str]:
-    """Return the names of all units of runs on the head."""
-    return [unit for unit, *_ in _units(head)]
-
-
-def active(head: Session) -> list[str]:
-    """Return the ids of runs that have a unit on the head, except units whose processes systemd has killed."""
-    lines = _units(head)
-    units = [unit for unit, *state in lines if not (state[2:3] and state[2] in KILLED and _is_empty(head, unit))]
-    return _run_ids(head, units)
-
-
-def _units(head: Session) -> list[list[str]]:
+def listed(head: Session) -> dict[str, list[str]]:
+    """Return the words of systemd about all units of runs on the head, by the unit's name."""
     listing = ["sudo", "systemctl", "list-units", "--no-legend", "--plain", STATES, f"{run_record.UNIT}*.service"]
-    return [words for line in head.must("list runs", listing).splitlines() if (words := line.split())]
+    lines = filter(None, map(str.split, head.must("list runs", listing).splitlines()))
+    return {unit: state for unit, *state in lines}
+
+
+def active(head: Session, units: Mapping[str, list[str]] | None = None) -> list[str]:
+    """Return the ids of runs that have a unit on the head, except units whose processes systemd has killed.
+
+    ``units`` are those that :func:`listed` has just returned, if it was called.
+    """
+    units = listed(head) if units is None else units
+    killed = (unit for unit, state in units.items() if state[2:3] and state[2] in KILLED)
+    ended = {unit for unit in killed if _is_empty(head, unit)}
+    return _run_ids(head, [unit for unit in units if unit not in ended])
 
 
 def _run_ids(head: Session, units: Sequence[str]) -> list[str]:
