@@ -9,7 +9,7 @@ from typing import Any
 
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer.data import sdss
-from orchestrator.trainer.data.imagenet import JPEG_END, JPEG_START
+from orchestrator.trainer.data.image_files import JPEG_END, JPEG_START
 from orchestrator.trainer.data.mnist import IDX_IMAGES, IDX_LABELS
 
 MNIST = Path(__file__).parent / "data" / "mnist"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from orchestrator.trainer.data.imagenet import JPEG_START, MAX_PIXELS
+from orchestrator.trainer.data.image_files import JPEG_START, MAX_PIXELS
 
 PNG_SHAPE = (16, 8)  # offset and length of width and height, big-endian
 

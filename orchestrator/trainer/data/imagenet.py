@@ -3,29 +3,18 @@
 TFRecord shards of it are handled by orchestrator.trainer.data.tfrecord_format.
 """
 
-import io
 import os
-import struct
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
 
-from orchestrator.trainer.data import bounded_reading, tfrecord_format
+from orchestrator.trainer.data import image_files, tfrecord_format
 from orchestrator.trainer.data.inspection import Damaged, DataError, DatasetFiles
 
 MAX_CLASSES = 1000  # that the networks are built for
-# First and last bytes of files. One published file, n02105855_2933.JPEG, is a PNG.
-JPEG_START, JPEG_END = b"\xff\xd8", b"\xff\xd9"
-PNG_START, PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND"
-FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}  # markers of frames; the others are tables
-MAX_SEGMENTS = 1000  # before the frame
-MAX_BYTES, MAX_PIXELS = 256 << 20, 89_478_485  # of an image; Pillow warns of a decompression bomb above
 SUFFIXES = (".jpeg", ".jpg", ".png")
 OTHER_SUFFIXES = (".jpe", ".jfif", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic", ".avif")
 READ_ALL_BELOW = 10_000  # images: below, every file is opened; else one of every class
-
-
 Samples = list[tuple[str, int]]  # (path relative to the data set's directory, label)
 
 
@@ -81,7 +70,7 @@ def inspect(directory: Path) -> DatasetFiles:
     notes = _ignored(directory, classes, train)
     _check_images(directory, classes, train, test, notes)
     paths = [path for path, _ in train + test]
-    faults = list(filter(None, (_fault(directory / path) for path in _to_open(paths))))
+    faults = list(filter(None, (image_files.fault(directory / path) for path in _to_open(paths))))
     trained = len({label for _, label in train})
     if faults:
         more = f", and {len(faults) - 1} more that cannot be read" if len(faults) > 1 else ""
@@ -138,57 +127,3 @@ def require_classes(directory: Path, found: int, classes: int) -> None:
 
 def _to_open(paths: list[str]) -> list[str]:
     return paths if len(paths) < READ_ALL_BELOW else list({str(Path(path).parent): path for path in paths}.values())
-
-
-def _fault(path: Path) -> "str | None":
-    with bounded_reading.open_file(path) as file:
-        start = file.read(len(PNG_START))
-        if not start.startswith((JPEG_START, PNG_START)):
-            return f"{path}: not a JPEG or PNG"
-        width, height = _png_shape(file) if start == PNG_START else _jpeg_shape(file)
-        whole = _has_near_end(file, PNG_END) if start == PNG_START else _has_jpeg_end(file)
-    if not whole:
-        return f"{path}: truncated {'PNG' if start == PNG_START else 'JPEG'}"
-    if width * height > MAX_PIXELS:
-        return f"{path}: {width}x{height} pixels, at most {MAX_PIXELS:,} are decoded"
-    return None
-
-
-def _has_near_end(file: BinaryIO, mark: bytes) -> bool:
-    file.seek(-min(os.fstat(file.fileno()).st_size, 64), io.SEEK_END)
-    return mark in file.read()
-
-
-def _has_jpeg_end(file: BinaryIO) -> bool:
-    """Look for the end of a JPEG whose frame's header has been read: phones append data of any size to it.
-
-    Coded pixels cannot contain the end's marker, and an embedded preview comes before the header.
-    """
-    header_end = file.tell()
-    if _has_near_end(file, JPEG_END):
-        return True
-    file.seek(header_end)
-    return JPEG_END in file.read(MAX_BYTES)
-
-
-def _png_shape(file: BinaryIO) -> tuple[int, int]:
-    chunk = file.read(16)  # length, name, width and height
-    return struct.unpack(">8xII", chunk) if len(chunk) == 16 and chunk[4:8] == b"IHDR" else (0, 0)
-
-
-def _jpeg_shape(file: BinaryIO) -> tuple[int, int]:
-    """Read up to the frame's header, and return its width and height (ITU-T T.81, B.2.2).
-
-    Without a header at its place, read to the end of the file and return zeros.
-    """
-    file.seek(len(JPEG_START))
-    for _ in range(MAX_SEGMENTS):
-        header = file.read(9)
-        if len(header) < 9 or header[0] != 0xFF:
-            break
-        if header[1] in FRAMES:
-            height, width = struct.unpack(">HH", header[5:])
-            return width, height
-        file.seek(int.from_bytes(header[2:4], "big") + 2 - len(header), io.SEEK_CUR)
-    file.seek(0, io.SEEK_END)
-    return 0, 0

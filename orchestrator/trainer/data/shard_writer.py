@@ -11,7 +11,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from orchestrator.schema import PrepareConfig, Shard
-from orchestrator.trainer.data import bounded_reading, decoding, imagenet, manifests
+from orchestrator.trainer.data import bounded_reading, decoding, image_files, imagenet, manifests
 from orchestrator.trainer.data.bad_samples import reason_of
 from orchestrator.trainer.data.inspection import DataError
 
@@ -75,7 +75,7 @@ def write(config: PrepareConfig, task: Task, pool: ThreadPoolExecutor) -> list[s
 def _read_image(path: Path) -> "tuple[bytes, int, int] | str":
     """Return an image file with its height and width, or the reason if it cannot be decoded."""
     try:
-        content = bounded_reading.content(path, imagenet.MAX_BYTES)
+        content = bounded_reading.content(path, image_files.MAX_BYTES)
         height, width, _ = decoding.whole(tf.constant(content)).shape
     except DataError as error:
         return str(error).removeprefix(f"{path}: ")
@@ -89,7 +89,7 @@ def _record(content: bytes, height: int, width: int, name: str, label: int) -> b
 
     Source: github.com/tensorflow/models, inception and slim.
     """
-    kind = b"JPEG" if content.startswith(imagenet.JPEG_START) else b"PNG"
+    kind = b"JPEG" if content.startswith(image_files.JPEG_START) else b"PNG"
     path = Path(name)
     texts = {"image/encoded": content, "image/format": kind, "image/filename": path.name.encode(),
              "image/class/synset": path.parent.name.encode(), "image/colorspace": b"RGB"}  # fmt: skip

@@ -15,7 +15,7 @@ import pytest
 
 from orchestrator.errors import ConfigError
 from orchestrator.runs import datasets
-from orchestrator.trainer.data import cifar10, imagenet, inspect_dataset, mnist, sdss, tfrecord_format
+from orchestrator.trainer.data import cifar10, image_files, inspect_dataset, mnist, sdss, tfrecord_format
 from orchestrator.trainer.data.inspection import DataError
 from tests import samples
 from tests.unit.trainer.test_inspect_tfrecord import WHOLE, framed, write
@@ -50,11 +50,11 @@ def idx(count: int) -> bytes:
 def jpeg(width: int, height: int) -> bytes:
     """Return start and end of a JPEG with a comment and a frame of this size."""
     frame = struct.pack(">BHHB", 8, height, width, 3) + bytes(9)
-    return b"\xff\xd8\xff\xfe\0\x04hi\xff\xc2" + struct.pack(">H", len(frame) + 2) + frame + imagenet.JPEG_END
+    return b"\xff\xd8\xff\xfe\0\x04hi\xff\xc2" + struct.pack(">H", len(frame) + 2) + frame + image_files.JPEG_END
 
 
 def png(width: int, height: int) -> bytes:
-    return imagenet.PNG_START + struct.pack(">I4sII", 13, b"IHDR", width, height) + imagenet.PNG_END
+    return image_files.PNG_START + struct.pack(">I4sII", 13, b"IHDR", width, height) + image_files.PNG_END
 
 
 def write_valid(dataset: str, directory: Path) -> None:

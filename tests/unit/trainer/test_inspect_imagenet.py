@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.trainer.data import imagenet, inspect_dataset
+from orchestrator.trainer.data import image_files, imagenet, inspect_dataset
 from orchestrator.trainer.data.inspection import DataError
 from tests import samples
 from tests.samples import JPEG
 
-PNG = imagenet.PNG_START + b"not decodable, but whole" + bytes(4) + imagenet.PNG_END + bytes(4)
+PNG = image_files.PNG_START + b"not decodable, but whole" + bytes(4) + image_files.PNG_END + bytes(4)
 WHOLE = {"train/n02/b.JPEG": JPEG, "train/n01/a.jpg": JPEG, "train/n01/c.JPG": JPEG, "val/n02/d.jpeg": JPEG}
 
 
@@ -81,7 +81,7 @@ def camera_jpeg(segment: bytes = b"") -> bytes:
     """Return a JPEG with a segment before its frame, and pixels after it."""
     frame = struct.pack(">BHHB", 8, 24, 32, 1) + bytes(3)
     parts = [b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment, b"\xff\xc0", struct.pack(">H", 12), frame]
-    return imagenet.JPEG_START + b"".join(parts) + b"coded pixels" + imagenet.JPEG_END
+    return image_files.JPEG_START + b"".join(parts) + b"coded pixels" + image_files.JPEG_END
 
 
 def test_data_that_a_phone_appends_to_a_jpeg_is_ignored(tmp_path: Path) -> None:
