@@ -129,7 +129,7 @@ def resumed_config(
         index: Checkpoints of ``old``.
         old: Training run to continue.
         np: Number of ranks to continue with.
-        limits: New ``epochs``, ``steps``, ``until``, ``max_time`` (seconds) or ``save_model``; may be empty.
+        limits: As for ``resumed_training.resume``; may be empty.
         cluster: Name of the cluster.
 
     Returns:

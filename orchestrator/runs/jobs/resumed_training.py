@@ -33,7 +33,8 @@ def resume(
         digest: Digest of the trainer image that the nodes must have.
         config: Used only for launch options, and for the local data set if the cluster no longer has it.
         old: Training run to continue.
-        limits: New ``epochs``, ``steps``, ``until``, ``max_time`` (seconds) or ``save_model``, as in TrainConfig.
+        limits: New ``epochs``, ``steps``, ``until``, ``max_time`` (seconds), ``save_model``, ``on_bad_sample`` or
+            ``on_nan``, as in TrainConfig.
         environment: Variables for the ranks; those of ``old`` are not kept.
 
     Returns:

@@ -12,7 +12,7 @@ the epoch, the learning rate is one of the step; random numbers within the model
 that differs by rank: the variables that are not trained (batch normalisation's statistics within an epoch, those
 integers), the sums of the epoch's scores, and the samples found damaged. Ranks send it to rank 0, which alone writes.
 
-`directory` stores checkpoints and decides which are kept.
+`checkpoint_directory` stores checkpoints and decides which are kept.
 """
 
 import shutil

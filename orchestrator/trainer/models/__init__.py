@@ -1,1 +1,1 @@
-"""Networks, built of Keras layers: `registry` has them by name. Each module cites the papers of its networks."""
+"""Networks, built of Keras layers: `networks_by_name` builds them. Each module cites the papers of its networks."""
