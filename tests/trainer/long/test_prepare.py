@@ -120,5 +120,5 @@ def test_folder_named_like_an_image_fails_in_one_line(tmp_path: Path) -> None:
     source = folders(tmp_path / "folders")
     (source / "train" / "n1" / "another.JPEG").mkdir()
     output = prepare(tmp_path, source, ranks=1, fails=True)
-    assert re.search(r"rank 0: .*another\.JPEG: not a regular file, expected a JPEG", output)
+    assert re.search(r"rank 0: .*another\.JPEG: not a regular file, expected an image", output)
     assert "orchestrator/trainer/data/prepare.py" not in output
