@@ -21,7 +21,7 @@ STEP_INPUTS = [(None, tf.float32), (None, tf.int32), (4, tf.float32)]  # learnin
 
 
 def training(trainer: Trainer) -> TrainStep:
-    """Compile a function that runs several steps per call, with the same bits however many steps a call has.
+    """Trace a function that runs several steps per call, with the same bits however many steps a call has.
 
     It takes the images of all batches, their labels, the learning rate of each step, the votes of this rank and the
     sums of scores. It returns the sums with those of its steps added, float32: (summed loss, top-1 hits, top-5 hits,
@@ -55,6 +55,7 @@ def training(trainer: Trainer) -> TrainStep:
         with tf.device("CPU:0"):
             return sums, times.stack(), allreduce.allreduce_sum(votes)
 
+    steps.get_concrete_function()
     return steps
 
 

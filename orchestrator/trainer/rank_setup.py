@@ -3,6 +3,7 @@
 import math
 import sys
 import time
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from orchestrator.trainer.autotune import choose_compression, choose_convolution
 from orchestrator.trainer.autotune import choose_precision as autotune_precision
 from orchestrator.trainer.comm import allreduce, compressed
 from orchestrator.trainer.data import batches, local_copy
-from orchestrator.trainer.models import networks_by_name
+from orchestrator.trainer.models import he_initializer, networks_by_name
 from orchestrator.trainer.optim import optimizers
 from orchestrator.trainer.optim.nonfinite import Guard
 from orchestrator.trainer.step_profile import StepProfile
@@ -44,6 +45,7 @@ class Trainer:
         damaged: Samples that this rank could not read and skipped.
         chosen: Keys of ``config`` that were "auto".
         profile: Times of steps of a single rank.
+        drawn: Ends when the model's weights are drawn.
     """
 
     config: TrainConfig
@@ -63,6 +65,7 @@ class Trainer:
     damaged: list[str] = field(default_factory=list)
     chosen: list[str] = field(default_factory=list)
     profile: StepProfile = field(default_factory=StepProfile)
+    drawn: "Future[None] | None" = None
     _guard: "Guard | None" = None
     _telemetry: "recorder.Recorder | None" = None
 
@@ -134,7 +137,7 @@ def prepare(config: TrainConfig, directory: Path) -> TrainConfig:
 def build(config: TrainConfig, directory: Path) -> Trainer:
     """Build the same model and optimizer on every rank; ends the program if there are more ranks than images.
 
-    ``directory`` is the run's.
+    ``directory`` is the run's. Before the first step, call :func:`share_weights`.
     """
     data_path = local_copy.nearest(config.data)
     train_split, test_split = batches.load(config.model_copy(update={"data": data_path}))
@@ -146,16 +149,25 @@ def build(config: TrainConfig, directory: Path) -> Trainer:
     steps = max(1, train_split.size // (hvd.size() * batch))
     planned = min(config.steps or sys.maxsize, config.epochs * steps)
     config = config.model_copy(update={"xla": choose_xla.choose(config, planned * batch)})
-    model = networks_by_name.build(config.model, config.image_size, config.channels, config.classes, config.seed)
+    with he_initializer.postponed():
+        model = networks_by_name.build(config.model, config.image_size, config.channels, config.classes, config.seed)
     if config.xla:
         networks_by_name.prepare_for_xla(model)
     choices = choose_convolutions.choose(config, model, batch // passes)
     gradients = sum(4 * math.prod(variable.shape) for variable in model.trainable_variables)
     chosen = choose_compression.choose(config, directory, gradients)
     config = config.model_copy(update={"convolutions": choices, "compression": chosen})
+    drawn = he_initializer.draw_in_background(model)
     optimizer = optimizers.build(config)
     optimizer.build(model.trainable_variables)
-    compressed.broadcast_variables([v.value for v in [*model.variables, *optimizer.variables]])
-    networks_by_name.offset_dropout_seeds(model, hvd.rank())
-    started = time.monotonic()
-    return Trainer(config, model, optimizer, train_split, test_split, batch, steps, started, data_path=data_path)
+    trainer = Trainer(config, model, optimizer, train_split, test_split, batch, steps, time.monotonic())
+    trainer.data_path, trainer.drawn = data_path, drawn
+    return trainer
+
+
+def share_weights(trainer: Trainer) -> None:
+    """Wait until the weights are drawn, and copy those of rank 0 to every rank. A collective call."""
+    if trainer.drawn:
+        trainer.drawn.result()
+    compressed.broadcast_variables([v.value for v in [*trainer.model.variables, *trainer.optimizer.variables]])
+    networks_by_name.offset_dropout_seeds(trainer.model, hvd.rank())

@@ -39,7 +39,9 @@ def main(run_directory: Path) -> int:
     trainer.chosen = chosen
     gc.freeze()  # the objects of the imports stay
     gc.enable()
-    training = Training(run_directory, trainer, compiled_steps.training(trainer), compiled_steps.evaluation(trainer))
+    step = compiled_steps.training(trainer)  # meanwhile, a thread draws the weights
+    rank_setup.share_weights(trainer)
+    training = Training(run_directory, trainer, step, compiled_steps.evaluation(trainer))
     with trainer.telemetry:
         try:
             ended = training.run()

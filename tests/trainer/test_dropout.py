@@ -26,6 +26,7 @@ from orchestrator.trainer import rank_setup
 hvd.init()
 config = Path(sys.argv[1])
 trainer = rank_setup.build(TrainConfig.model_validate_json(config.read_text()), config.parent)
+rank_setup.share_weights(trainer)
 print("rank", hvd.rank(), [v.numpy().tolist() for v in trainer.model.variables if "int" in v.dtype])
 """
 STATE = r"rank (\d) \[\[(\d+), 0\], \[(\d+), 0\]\]"

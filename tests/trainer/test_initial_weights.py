@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orchestrator.trainer.models import networks_by_name
+from orchestrator.trainer.models import he_initializer, networks_by_name
 from tests.trainer import launcher
 
 # Several messages of two types, one variable larger than a message; then the values that each rank has.
@@ -33,6 +33,16 @@ def test_weights_follow_from_the_seed(name: str) -> None:
     for number, weights in enumerate(first):
         np.testing.assert_array_equal(weights, again[number])
         assert weights.ndim < 2 or not np.array_equal(weights, other[number])
+
+
+@pytest.mark.parametrize("name", ["resnet20", "mobilenet_v2", "lenet", "alexnet", "dense"])
+def test_weights_that_a_thread_draws_have_the_same_bits(name: str) -> None:
+    at_once = networks_by_name.build(name, 63, 3, 10, 1)
+    with he_initializer.postponed():
+        later = networks_by_name.build(name, 63, 3, 10, 1)
+    he_initializer.draw_in_background(later).result()
+    for expected, weights in zip(at_once.get_weights(), later.get_weights(), strict=True):
+        np.testing.assert_array_equal(weights, expected)
 
 
 @pytest.mark.parametrize("name", ["resnet20", "mobilenet_v2", "lenet"])

@@ -5,7 +5,8 @@ from keras import layers
 
 from orchestrator.schema import SMALL_IMAGE
 from orchestrator.trainer.models.batch_normalization import normalization
-from orchestrator.trainer.models.shared_layers import HE, conv_bn, logits, unbiased
+from orchestrator.trainer.models.he_initializer import HeNormal
+from orchestrator.trainer.models.shared_layers import conv_bn, logits, unbiased
 
 # Expansion, filters, blocks, stride of the first block (ibid., table 2).
 STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
@@ -37,7 +38,7 @@ def mobilenet_v2(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
 def _block(x: tf.Tensor, expansion: int, filters: int, stride: int) -> tf.Tensor:
     """Widen, filter each map and narrow without ReLU; add the input if shapes agree."""
     y = x if expansion == 1 else _conv(x, expansion * x.shape[-1], 1)
-    y = layers.DepthwiseConv2D(3, strides=stride, padding="same", use_bias=False, depthwise_initializer=HE)(y)
+    y = layers.DepthwiseConv2D(3, strides=stride, padding="same", use_bias=False, depthwise_initializer=HeNormal)(y)
     y = unbiased(normalization("relu6")(y), filters, 1)
     return normalization()([y, x] if stride == 1 and x.shape[-1] == filters else y)
 

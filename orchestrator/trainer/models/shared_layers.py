@@ -6,10 +6,7 @@ from keras import layers
 
 from orchestrator.trainer.models.batch_normalization import normalization
 from orchestrator.trainer.models.convolution import Convolution2D
-
-# Initializer of He et al. 2015, "Delving Deep into Rectifiers" (arXiv 1502.01852), equation 10, cut off at two
-# deviations. Each layer makes its own, with a seed drawn in the order of the layers in the code.
-HE = "he_normal"
+from orchestrator.trainer.models.he_initializer import HeNormal
 
 
 def conv_bn(
@@ -42,7 +39,7 @@ def unbiased(
     x: tf.Tensor, filters: int, size: "int | tuple[int, int]", stride: int = 1, padding: str = "same"
 ) -> tf.Tensor:
     """Apply a convolution with He initialisation and without a bias. The arguments are those of :func:`conv_bn`."""
-    return Convolution2D(filters, size, strides=stride, padding=padding, use_bias=False, kernel_initializer=HE)(x)
+    return Convolution2D(filters, size, strides=stride, padding=padding, use_bias=False, kernel_initializer=HeNormal)(x)
 
 
 def convolution(
@@ -52,12 +49,14 @@ def convolution(
 
     The arguments are those of :func:`conv_bn`.
     """
-    return Convolution2D(filters, size, strides=stride, padding=padding, activation="relu", kernel_initializer=HE)(x)
+    return Convolution2D(
+        filters, size, strides=stride, padding=padding, activation="relu", kernel_initializer=HeNormal
+    )(x)
 
 
 def hidden(x: tf.Tensor, units: int) -> tf.Tensor:
     """Apply a fully connected layer with ReLU; He initialisation."""
-    return layers.Dense(units, activation="relu", kernel_initializer=HE)(x)
+    return layers.Dense(units, activation="relu", kernel_initializer=HeNormal)(x)
 
 
 def logits(x: tf.Tensor, classes: int, start: "keras.Initializer | None" = None) -> tf.Tensor:
