@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import layers
 
@@ -82,10 +83,8 @@ class FusedBatchNormalization(Normalization):
         outputs, mean, variance = operations.orchestrator_normalize(
             x=images, gamma=gamma, beta=beta, side=added, ceiling=CEILINGS[self.activation], epsilon=self.epsilon
         )
-        count = tf.cast(tf.size(images) // images.shape[-1], tf.float32)
-        corrected = variance * (count / tf.maximum(count - 1, 1))  # Bessel's correction, as TensorFlow's operation
-        for moving, new in ((self.moving_mean, mean), (self.moving_variance, corrected)):
-            moving.assign(moving * self.momentum + tf.stop_gradient(new) * (1 - self.momentum))
+        for moving, new in ((self.moving_mean, mean), (self.moving_variance, variance * _correction(images))):
+            moving.assign(tf.convert_to_tensor(moving) * self.momentum + new * (1 - self.momentum))
         return outputs
 
     def normalize(self, images: tf.Tensor, training: bool) -> tf.Tensor:
@@ -107,6 +106,15 @@ class FusedBatchNormalization(Normalization):
             self.moving_mean.assign(new_mean)
             self.moving_variance.assign(new_variance)
         return outputs
+
+
+def _correction(images: tf.Tensor) -> "np.float32 | tf.Tensor":
+    """Return Bessel's correction of the variance, as in TensorFlow's operation; a number if the batch size is known."""
+    if (size := images.shape.num_elements()) is None:
+        count = tf.cast(tf.size(images) // images.shape[-1], tf.float32)
+        return count / tf.maximum(count - 1, 1)
+    known = np.float32(size // images.shape[-1])
+    return known / np.maximum(known - np.float32(1), np.float32(1))
 
 
 @tf.RegisterGradient("OrchestratorNormalize")

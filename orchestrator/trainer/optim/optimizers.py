@@ -49,12 +49,13 @@ class Momentum(Decaying, keras.optimizers.SGD):
 
     def _backend_update_step(self, grads: Sequence[tf.Tensor], variables: Sequence[Any], learning_rate: Any) -> None:
         rate, momentum = (tf.convert_to_tensor(number, tf.float32) for number in (learning_rate, self.momentum))
+        decay = rate * self.decay / momentum  # the momentum multiplies it next
         for gradient, variable in zip(grads, variables, strict=True):
             accumulated = self.momentums[self._get_variable_index(variable)]
             if self._decays_at_once and self._decays(variable):
                 tf.raw_ops.ResourceApplyGradientDescent(
-                    var=accumulated.handle, alpha=rate * self.decay / momentum, delta=tf.convert_to_tensor(variable)
-                )  # the momentum multiplies it next
+                    var=accumulated.handle, alpha=decay, delta=tf.convert_to_tensor(variable)
+                )
             tf.raw_ops.ResourceApplyKerasMomentum(
                 var=variable.handle,
                 accum=accumulated.handle,
