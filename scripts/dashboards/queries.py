@@ -21,7 +21,7 @@ Kind = Literal["instant", "range"]
 QUIET = "nothing is wrong"
 IDLE = "no training at the moment"
 SPEED = "the link's speed is not known"
-BASELINE = "no run of this model and data on one node in the last 30 days"
+BASELINE = "no run of this model, data, image size, precision, batch and ranks per node on one node in 30 days"
 EVALUATION = "no epoch has ended"
 CHECKPOINT = "no checkpoint was written"
 # Queries that may return no data, and the meaning: dashboard, panel, kind of query or its name. All others have data.

@@ -13,7 +13,7 @@ from scripts.dashboards.tables import Column, Rows, listing
 
 NONE = "no run in this range"
 MARKED = ("Images per second", "Where a step's time goes", "Loss", "Top-1")  # they mark epochs and checkpoints
-NO_BASELINE = "no one-node run yet"
+NO_BASELINE = "no such one-node run"
 NO_GPUS = "no GPUs on its nodes"
 RUN = 'run="$run"'
 RANK = "rank {{rank}} on {{node}}"
@@ -94,9 +94,9 @@ def _state() -> Sequence[Panel]:
         tile("Top-1", "Share of correctly classified images, latest value.", {"{{split}}": top1}, v.SHARE, NONE),
         tile("Epoch", "The current epoch.", epochs, v.COUNT, NONE),
         tile("Ranks", "World size.", {"": f"max({v.last(ours('world_size'))})"}, v.COUNT, NONE),
-        tile("Efficiency", "Images per second, against one node's best times the nodes. Runs of the same model and data"
-             " count, whatever their batch, image size and ranks.", {"": v.last(EFFICIENCY)}, v.SHARE, NO_BASELINE,
-             v.EFFICIENCY),
+        tile("Efficiency", "Images per second, against one node's best in 30 days times the nodes. Only runs of the"
+             " same model, data, image size, precision, batch per rank and ranks per node count.",
+             {"": v.last(EFFICIENCY)}, v.SHARE, NO_BASELINE, v.EFFICIENCY),
         tile("Running for", "Since training began.", {"": ELAPSED}, v.DURATION, NONE),
         tile("Restarts", "Number of restarts of ranks.", {"": again}, v.COUNT, NONE, v.RESTARTS),
         tile("Set-up", "The first step, which traces, and a checkpoint's mean.",

@@ -69,7 +69,8 @@ BATCH_SIZE = Metric(
     "gauge",
     "Images per rank and step.",
     "images",
-    "Fixed when training begins.",
+    "Fixed when training begins. Its labels say what else decides how much a rank computes per image.",
+    labels=(*RUN, "image_size", "precision"),
 )
 LOSS = Metric(
     "orchestrator_training_loss",

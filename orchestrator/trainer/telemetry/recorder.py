@@ -57,6 +57,7 @@ class Recorder:
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.plan = plan
         self._restarts = config.restarts
+        self._work = {"image_size": str(config.image_size), "precision": config.precision}
         self._snapshot: snapshots.Snapshot | None = snapshots.Snapshot(directory, config.run, plan.rank)
         self._registry = CollectorRegistry()
         self._labels = {"run": config.run, "model": config.model, "dataset": config.dataset, "rank": str(plan.rank)}
@@ -70,7 +71,6 @@ class Recorder:
     def __enter__(self) -> "Recorder":
         plan = self.plan
         for metric, value in (
-            (metrics.BATCH_SIZE, plan.batch),
             (metrics.EPOCHS, plan.epochs),
             (metrics.WORLD_SIZE, plan.world),
             (metrics.START_TIME, time.time()),
@@ -78,6 +78,7 @@ class Recorder:
             (metrics.PROGRESS, plan.progress(plan.steps_before)),
         ):
             self._metric(metric).set(value)
+        self._metric(metrics.BATCH_SIZE, **self._work).set(plan.batch)
         self._metric(metrics.RESTARTS).inc(self._restarts)
         self.publish()
         return self
