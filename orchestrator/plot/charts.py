@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 WIDTH, HEIGHT = 4.6, 3.1  # inches
 MANY_TIMES = 8  # ratio of the ends of an axis from which it is logarithmic
+GRID = 0.15  # opacity of the lines behind the curves
 ROW = 0.21  # inches per bar
 LABEL = 0.075  # inches per character of a bar's label, about
 LINE = 0.15  # inches per further line of a bar's label
@@ -62,7 +63,7 @@ def curves(drawn: Sequence[Curve], x: str, y: str, ticks: Sequence[float] = (), 
     Returns:
         The chart.
     """
-    figure, panel = _panel(HEIGHT)
+    figure, panel = empty()
     for curve in drawn:
         _curve(panel, curve)
     panel.set_xlabel(x)
@@ -124,6 +125,18 @@ def intervals(bars: Sequence[Bar], x: str) -> "Figure":
     return figure
 
 
+def empty(height: float = HEIGHT) -> "tuple[Figure, Axes]":
+    """Return an empty chart with fixed margins, which are laid out ten times as fast as fitted ones."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(WIDTH, height))
+    figure.subplots_adjust(left=0.145, right=0.97, top=0.965, bottom=0.42 / height)
+    panel = figure.add_subplot()
+    plot.plain(panel)
+    panel.grid(alpha=GRID)
+    return figure, panel
+
+
 def _widen(panel: "Axes") -> None:
     """Give an axis of ratios a least width, and few enough numbers for the narrowest chart."""
     low, high = panel.get_xlim()
@@ -132,24 +145,12 @@ def _widen(panel: "Axes") -> None:
     panel.locator_params(axis="x", nbins=5)
 
 
-def _panel(height: float) -> "tuple[Figure, Axes]":
-    """Return an empty chart with fixed margins, which are laid out ten times as fast as fitted ones."""
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    figure = Figure(figsize=(WIDTH, height))
-    figure.subplots_adjust(left=0.145, right=0.97, top=0.965, bottom=0.42 / height)
-    panel = figure.add_subplot()
-    plot.plain(panel)
-    panel.grid(alpha=0.15)
-    return figure, panel
-
-
 def _rows(labels: Sequence[str]) -> "tuple[Figure, Axes]":
     """Return an empty chart with a row for each label, the first on top."""
     labels = _fitted(labels)
     lines = [label.split("\n") for label in labels]
     height = (ROW + LINE * (max(map(len, lines), default=1) - 1)) * len(labels) + 0.55
-    figure, panel = _panel(height)
+    figure, panel = empty(height)
     room = min(0.5, (LABEL * max((len(line) for each in lines for line in each), default=0) + 0.1) / WIDTH)
     figure.subplots_adjust(left=room, top=1 - 0.08 / height)
     panel.set_yticks(range(len(labels)), list(labels))

@@ -1,28 +1,21 @@
 """Picture of a training run: loss, accuracy, images per second, the split of the step time, and accuracy over time."""
 
-from collections.abc import Sequence
-from itertools import accumulate
 from pathlib import Path
-from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchestrator import plot
-from orchestrator.bottleneck import explain, split
+from orchestrator.bottleneck import explain
 from orchestrator.config import output_file
 from orchestrator.errors import StateError
-from orchestrator.plot import html
-from orchestrator.schema import Epoch, Results, time_to_accuracy
+from orchestrator.plot import epoch_panels, html
+from orchestrator.schema import Results
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FORMATS = (*plot.FORMATS, ".html")
 WIDE, HIGH = 16.0, 9.0  # inches: a slide
-PANELS = "ABC;DEE"
-ROOM = 1.08  # factor above the highest point
-MARKED = 40  # epochs; longer curves have no markers
-TIMES = ((3600.0, "h"), (60.0, "min"), (1.0, "s"))  # units of time by their seconds
+PLACES: list[Any] = [["loss", "top1", "time"], ["speed", "step", "step"]]
 
 
 def draw(results: Results, path: Path, top1: float | None = None) -> None:
@@ -42,8 +35,7 @@ def draw(results: Results, path: Path, top1: float | None = None) -> None:
         raise StateError(f"run {results.run} has no epoch to draw", "it ended before its first epoch did")
     suffix, top1 = path.suffix.lower(), results.config.until_top1 if top1 is None else top1
     if suffix == ".html":
-        svg = plot.rendered(picture(results, top1), ".svg").decode()
-        return output_file.write(html.text(results, svg, top1).encode(), path, "--plot")
+        return output_file.write(html.text(results, top1).encode(), path, "--plot")
     output_file.write(plot.rendered(picture(results, top1), suffix), path, "--plot")
 
 
@@ -54,104 +46,7 @@ def picture(results: Results, top1: float | None = None) -> "Figure":
     explanation = explain(results)
     title = f"{html.headline(results)}\n{explanation.finding if explanation else ''}".strip()
     figure.supxlabel(title, x=0.01, ha="left", size=11, linespacing=1.5)
-    panels = figure.subplot_mosaic(PANELS)
-    for name, drawn in {"A": _loss, "B": _top1, "D": _images, "E": _split}.items():
-        drawn(panels[name], results)
-        _over_epochs(panels[name], results.epochs)
-    _over_time(panels["C"], results, top1)
+    places = figure.subplot_mosaic(PLACES)
+    for name, draw_panel in epoch_panels.panels(results, top1).items():
+        draw_panel(places[name])
     return figure
-
-
-def _loss(panel: "Axes", results: Results) -> None:
-    for name, colour in plot.SPLITS.items():
-        values = [getattr(epoch, name).loss for epoch in results.epochs]
-        _line(panel, results.epochs, values, colour, f"{name}: {values[-1]:.3g} at the end")
-    panel.set_ylim(0.0, max(max(epoch.train.loss, epoch.test.loss) for epoch in results.epochs) * ROOM or 1.0)
-    _named(panel, "Loss", "nats")
-
-
-def _top1(panel: "Axes", results: Results) -> None:
-    for name, colour in plot.SPLITS.items():
-        values = [getattr(epoch, name).top1 * 100 for epoch in results.epochs]
-        _line(panel, results.epochs, values, colour, f"{name}: {max(values):.1f} % at best")
-    if len(results.epochs) == 1:
-        panel.set_ylim(0.0, 100.0)
-    _named(panel, "Accuracy", "top-1, %")
-
-
-def _over_time(panel: "Axes", results: Results, top1: float | None) -> None:
-    """Draw the test's accuracy over the time of training and evaluation."""
-    ends = list(accumulate(epoch.seconds + epoch.test_seconds for epoch in results.epochs))
-    unit, name = next((unit, name) for unit, name in TIMES if ends[-1] >= 3 * unit or unit == 1.0)
-    values = [epoch.test.top1 * 100 for epoch in results.epochs]
-    panel.plot([end / unit for end in ends], values, color=plot.SPLITS["test"], linewidth=2.0,
-               marker="o" if len(ends) <= MARKED else None, label="test")  # fmt: skip
-    if top1 is not None:
-        _mark(panel, top1 * 100, time_to_accuracy(results, top1), unit, name)
-    panel.set_xlim(0.0, ends[-1] / unit * ROOM or 1.0)
-    panel.set_xlabel(f"time of training and evaluation, {name}", size=11)
-    _named(panel, "Accuracy over time", "top-1, %")
-
-
-def _mark(panel: "Axes", percent: float, seconds: float | None, unit: float, name: str) -> None:
-    when = "not reached" if seconds is None else f"after {seconds / unit:.3g} {name}"
-    panel.axhline(percent, color=plot.BLACK, linestyle=":", label=f"{percent:g} % {when}")
-    if seconds is not None:
-        panel.axvline(seconds / unit, color=plot.BLACK, linestyle=":")
-
-
-def _images(panel: "Axes", results: Results) -> None:
-    measured = [epoch for epoch in results.epochs if epoch.images_per_second]
-    values = [epoch.images_per_second for epoch in measured]
-    average = f"{fmean(values):.0f} on average" if values else "not measured"
-    _line(panel, measured, values, plot.BLACK, f"all ranks together: {average}")
-    panel.set_ylim(0.0, max(values, default=0.0) * ROOM or 1.0)
-    _named(panel, "Speed", "images/s")
-
-
-def _split(panel: "Axes", results: Results) -> None:
-    """Draw stacked bars of the means over the ranks; an epoch without a split has no bar."""
-    epochs = [epoch for epoch in results.epochs if epoch.compute_seconds]
-    numbers, below = [epoch.epoch for epoch in epochs], [0.0] * len(epochs)
-    for part, label in _shares(results).items():
-        high = [fmean(getattr(epoch, f"{part}_seconds")) * 1e3 for epoch in epochs]
-        width = 0.8 if len(epochs) <= MARKED else 1.0
-        panel.bar(numbers, high, width=width, bottom=below, color=plot.PARTS[part], label=label)
-        below = [lower + more for lower, more in zip(below, high, strict=True)]
-    if not any(below):
-        panel.text(0.5, 0.5, "not in these results", transform=panel.transAxes, ha="center", color="gray")
-        panel.set_yticks([])
-    _named(panel, "One step", "ms, mean over ranks")
-
-
-def _shares(results: Results) -> dict[str, str]:
-    """Return the legend of each part with its share of all steps, counted as for the bottleneck."""
-    ranks = split(results)
-    seconds = {part: sum(getattr(rank, part) for rank in ranks) for part in plot.PARTS}
-    whole = sum(seconds.values())
-    return {part: f"{part} {spent / whole * 100:.0f} %" for part, spent in seconds.items()} if whole else {}
-
-
-def _line(panel: "Axes", epochs: Sequence[Epoch], values: Sequence[float], colour: str, label: str) -> None:
-    mark = "o" if len(epochs) <= MARKED else None
-    panel.plot([epoch.epoch for epoch in epochs], values, color=colour, linewidth=2.0, marker=mark, label=label)
-
-
-def _named(panel: "Axes", title: str, unit: str) -> None:
-    """Set title and unit, and put the legend between title and panel, where it hides nothing."""
-    panel.set_title(title, loc="left", weight="bold", size=13, pad=26)
-    panel.set_ylabel(unit, size=11)
-    named = panel.get_legend_handles_labels()[1]
-    if named:
-        panel.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=len(named), frameon=False, fontsize=10,
-                     borderaxespad=0.2, columnspacing=1.2, handlelength=1.0, handletextpad=0.5)  # fmt: skip
-    plot.plain(panel)
-
-
-def _over_epochs(panel: "Axes", epochs: Sequence[Epoch]) -> None:
-    from matplotlib.ticker import FixedLocator, MaxNLocator  # noqa: PLC0415
-
-    margin = 0.6 if len(epochs) > 1 else 2.0  # so that a single bar does not fill the panel
-    panel.set_xlim(epochs[0].epoch - margin, epochs[-1].epoch + margin)
-    panel.xaxis.set_major_locator(MaxNLocator(integer=True) if len(epochs) > 1 else FixedLocator([epochs[0].epoch]))
-    panel.set_xlabel("epoch", size=11)

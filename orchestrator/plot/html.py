@@ -1,55 +1,60 @@
-"""Page of a run for a browser, with the picture embedded: it needs no other file and no network."""
+"""Page of a run for a browser, with its curves as drawings: it needs no other file and no network."""
 
+from collections.abc import Callable
 from datetime import timedelta
-from html import escape
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.bottleneck import explain
+from orchestrator.plot import charts, epoch_panels, inline, page
 from orchestrator.schema import Results, accuracy
 
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem;
-  color: #222; background: #fff; color-scheme: light }}
-h1, td {{ overflow-wrap: anywhere }}
-.picture {{ overflow-x: auto }}
-svg {{ width: 100%; height: auto }}
-th {{ text-align: left; font-weight: 600; padding-right: 2rem; vertical-align: top; white-space: nowrap }}
-@media screen and (max-width: 50rem) {{
-  svg {{ min-width: 50rem }}
-  th {{ padding-right: 1rem; white-space: normal }}
-}}
-</style>
-</head>
-<body>
-<h1>{title}</h1>
-<div class="picture" role="region" aria-label="Curves of the run" tabindex="0">{picture}</div>
-<table>
-{rows}
-</table>
-</body>
-</html>
-"""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
-def text(results: Results, svg: str, top1: float | None = None) -> str:
-    """Return the page of a run.
+def text(results: Results, top1: float | None = None) -> str:
+    """Return the page of a run that has at least one epoch.
 
     Args:
         results: Results of the run.
-        svg: Picture as matplotlib writes it.
         top1: Accuracy (0 to 1) whose time is asked for, None for none.
 
     Returns:
         The page.
     """
+    with inline.drawing():
+        plots = [_plot(name, draw) for name, draw in epoch_panels.panels(results, top1).items()]
     shown = facts(results) | ({"time to accuracy": accuracy.describe(results, top1)} if top1 else {})
-    rows = "\n".join(f"<tr><th>{escape(name)}</th><td>{escape(fact)}</td></tr>" for name, fact in shown.items())
-    return PAGE.format(title=escape(results.run), picture=svg[svg.index("<svg") :].rstrip(), rows=rows)
+    main = [page.section("curves", "Curves", page.figures(plots)), page.section("facts", "Facts", page.facts(shown))]
+    return page.document(results.run, [page.lead(f"{results.config.model} on {results.config.dataset}")], main)
+
+
+def _plot(name: str, draw: "Callable[[Axes], None]") -> page.Plot:
+    """Return a panel with its title and legend as text of the page, where they wrap."""
+    figure, panel = charts.empty()
+    draw(panel)
+    panel.grid(alpha=charts.GRID)
+    title, colours = panel.get_title("left"), _colours(panel)
+    panel.set_title("", loc="left")
+    for label in (panel.xaxis.label, panel.yaxis.label):
+        label.set_fontsize(inline.FONT_SIZE)
+    described = "; ".join([f"{panel.get_ylabel()} by {panel.get_xlabel()}", *colours])
+    return page.Plot(title, "", inline.svg(figure, name, title, described), inline.boxes(colours))
+
+
+def _colours(panel: "Axes") -> dict[str, str]:
+    """Remove the panel's legend, and return the colour of each of its labels."""
+    from matplotlib.colors import to_hex  # noqa: PLC0415
+    from matplotlib.lines import Line2D  # noqa: PLC0415
+
+    legend = panel.get_legend()
+    if legend is None:
+        return {}
+    legend.remove()
+    handles: list[Any] = legend.legend_handles  # lines or patches
+    colours = [each.get_color() if isinstance(each, Line2D) else each.get_facecolor() for each in handles]
+    labels = [text.get_text() for text in legend.get_texts()]
+    return {label: to_hex(colour).upper() for label, colour in zip(labels, colours, strict=True)}
 
 
 def facts(results: Results) -> dict[str, str]:

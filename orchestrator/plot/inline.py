@@ -1,7 +1,7 @@
 """Drawings within a page: SVG that takes the page's colours and font, so it is readable on light and dark ground."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from html import escape
 from io import StringIO
@@ -78,11 +78,10 @@ def marker(number: int) -> int:
     return (number + number // len(SERIES)) % len(MARKERS)
 
 
-def legend_of_parts() -> str:
-    """Return the legend of the activities of a step."""
-    boxes = {name: f'<span class="box" style="background:{_variable(colour)}"></span>' for name, colour in
-             plot.PARTS.items()}  # fmt: skip
-    return _list(f"{box}<span>{name}</span>" for name, box in boxes.items())
+def boxes(colours: Mapping[str, str]) -> str:
+    """Return a legend as a list: each label with a box of its colour."""
+    box = '<span class="box" style="background:{}"></span><span>{}</span>'
+    return _list(box.format(_variable(colour), escape(label)) for label, colour in colours.items())
 
 
 def _list(items: Iterable[str]) -> str:

@@ -2,44 +2,16 @@
 
 import base64
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
-from html import escape
-from pathlib import Path
+from collections.abc import Sequence
 
-from orchestrator.studies.report import cells, csv_files, measurement_conditions, number_text, tables
+from orchestrator.plot import page
+from orchestrator.plot.page import text
+from orchestrator.studies.report import cells, csv_files, measurement_conditions, tables
 from orchestrator.studies.report.cells import Summary
 from orchestrator.studies.report.content import Report
-from orchestrator.studies.report.plots import Plot, draw
+from orchestrator.studies.report.plots import draw
 from orchestrator.studies.report.tables import Table
 
-STYLE = Path(__file__).with_name("page.css")
-PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<title>{title}</title>
-<style>
-{style}</style>
-</head>
-<body>
-<header>
-<h1>{title}</h1>
-{lead}
-{notes}
-{facts}
-</header>
-<main>
-{groups}
-{published}
-{failures}
-{repeat}
-{method}
-</main>
-</body>
-</html>
-"""
 METHOD = """<section aria-labelledby="method"><h2 id="method">How the numbers are made</h2>
 <p>The unit is one launch of a cell; within it the median of the steps after the first. Cells were launched in rounds,
 every other round in reverse order. Ratios, speed-up and efficiency compare launches of the same round: they are medians
@@ -59,49 +31,26 @@ def html(report: Report) -> str:
     base, target = cells.base_name(report.study), report.study.about.target_top1
     drawn, failures = draw(groups, base), tables.failures(report.study)
     sections = [
-        _section(
+        page.section(
             f"group-{number}",
             str(group),
-            _figures(drawn[group]),
+            page.figures(drawn[group]),
             _table(tables.speed(group, members, base)),
             _table(tables.time(group, members, target)),
         )
         for number, (group, members) in enumerate(groups.items(), 1)
     ]
-    return PAGE.format(
-        title=_text(report.title),
-        style=STYLE.read_text(),
-        lead=f'<p class="lead">{_text(report.description)}</p>' if report.description else "",
-        notes=_notes(report),
-        facts=_facts(report.facts),
-        groups="\n".join(sections),
-        published=_published(report),
-        failures=_section("failures", failures.title, _table(failures)) if failures.rows else "",
-        repeat=_repeat(report),
-        method=METHOD,
-    )
+    failed = page.section("failures", failures.title, _table(failures)) if failures.rows else ""
+    header = [page.lead(report.description), _notes(report), page.facts(report.facts)]
+    return page.document(report.title, header, [*sections, _published(report), failed, _repeat(report), METHOD])
 
 
 def _notes(report: Report) -> str:
     """Return whether the A/A pair holds 1, and what a reader must know is missing or wrong."""
     held = [measurement_conditions.aa_holds(summary) for summary in report.summaries if summary.again]
     kind = "warn" if not held or not all(held) else "good"
-    first = f'<p class="note {kind}">{_text(measurement_conditions.aa_sentence(report.summaries))}</p>'
-    return first + "".join(f'<p class="note warn">{_text(note)}</p>' for note in report.remarks)
-
-
-def _facts(values: Mapping[str, str]) -> str:
-    rows = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in values.items())
-    return f"<dl>{rows}</dl>"
-
-
-def _figures(plots: Iterable[Plot]) -> str:
-    figures = "".join(
-        f"<figure><h4>{_text(plot.title)}</h4>{plot.legend}{plot.svg}"
-        f"<figcaption>{_text(plot.caption)}</figcaption></figure>"
-        for plot in plots
-    )
-    return f'<div class="figures">{figures}</div>' if figures else ""
+    first = f'<p class="note {kind}">{text(measurement_conditions.aa_sentence(report.summaries))}</p>'
+    return first + "".join(f'<p class="note warn">{text(note)}</p>' for note in report.remarks)
 
 
 def _published(report: Report) -> str:
@@ -110,12 +59,12 @@ def _published(report: Report) -> str:
     if not table.rows:
         return ""
     flags = "".join(
-        f'<p class="note warn">Contradiction ({_text(contradiction.source)}): {_text(contradiction.message)}.</p>'
+        f'<p class="note warn">Contradiction ({text(contradiction.source)}): {text(contradiction.message)}.</p>'
         for contradiction in report.contradictions
     )
     shrunk = measurement_conditions.shrunk(report.study)
-    note = f"<p>Other hardware, and what was shrunk ({_text(shrunk)}), may explain ratios far from 1.</p>"
-    return _section("published", "Published numbers", flags, note, _table(table))
+    note = f"<p>Other hardware, and what was shrunk ({text(shrunk)}), may explain ratios far from 1.</p>"
+    return page.section("published", "Published numbers", flags, note, _table(table))
 
 
 def _repeat(report: Report) -> str:
@@ -125,8 +74,9 @@ def _repeat(report: Report) -> str:
         "cells.csv": csv_files.cells(report.summaries),
         "launches.csv": csv_files.launches(report.study.launches),
     }
-    links = ", ".join(_download(name, text) for name, text in sheets.items())
-    return _section("repeat", "How to repeat it", f'<p class="screen">The numbers as files: {links}.</p>', *commands)
+    links = ", ".join(_download(name, sheet) for name, sheet in sheets.items())
+    files = f'<p class="screen">The numbers as files: {links}.</p>'
+    return page.section("repeat", "How to repeat it", files, *commands)
 
 
 def _commands(summary: Summary) -> str:
@@ -134,27 +84,23 @@ def _commands(summary: Summary) -> str:
     lines = dict.fromkeys(
         shlex.join(launch.command) for launch in [*summary.launches, *summary.again] if launch.command
     )
-    shown = "\n".join(_text(line) for line in lines) or "not recorded"
-    runs = ", ".join(_text(launch.run) for launch in [*summary.launches, *summary.again] if launch.run)
-    name = _text(measurement_conditions.cell_name(summary))
+    shown = "\n".join(text(line) for line in lines) or "not recorded"
+    runs = ", ".join(text(launch.run) for launch in [*summary.launches, *summary.again] if launch.run)
+    name = text(measurement_conditions.cell_name(summary))
     return f"<details><summary>{name}</summary><pre>{shown}</pre><p>Runs: {runs}</p></details>"
 
 
-def _download(name: str, text: str) -> str:
-    content = base64.b64encode(text.encode()).decode()
+def _download(name: str, sheet: str) -> str:
+    content = base64.b64encode(sheet.encode()).decode()
     return f'<a download="{name}" href="data:text/csv;base64,{content}">{name}</a>'
-
-
-def _section(name: str, title: str, *parts: str) -> str:
-    return f'<section aria-labelledby="{name}"><h2 id="{name}">{_text(title)}</h2>{"".join(parts)}</section>'
 
 
 def _table(table: Table) -> str:
     """Return a table that scrolls within itself if the page is narrow; its first column stays."""
-    heads = "".join(f'<th scope="col"{_kind(table, i)}>{_text(name)}</th>' for i, name in enumerate(table.headings))
+    heads = "".join(f'<th scope="col"{_kind(table, i)}>{text(name)}</th>' for i, name in enumerate(table.headings))
     rows = "".join(_row(table, row, before) for row, before in zip(table.rows, [None, *table.rows], strict=False))
-    note = f'<p class="under">{_text(table.note)}</p>' if table.note else ""
-    title = _text(table.title)
+    note = f'<p class="under">{text(table.note)}</p>' if table.note else ""
+    title = text(table.title)
     return (
         f'<div class="scroll" role="region" aria-label="{title}" tabindex="0"><table>'
         f"<caption><span>{title}</span></caption>"
@@ -165,7 +111,7 @@ def _table(table: Table) -> str:
 def _row(table: Table, row: Sequence[str], before: Sequence[str] | None) -> str:
     """Return a row; a new engine has a line above it."""
     cells_of = [
-        f'<th scope="row"{_kind(table, i)}>{_text(cell)}</th>' if i < 1 else f"<td{_kind(table, i)}>{_text(cell)}</td>"
+        f'<th scope="row"{_kind(table, i)}>{text(cell)}</th>' if i < 1 else f"<td{_kind(table, i)}>{text(cell)}</td>"
         for i, cell in enumerate(row)
     ]
     begins = ' class="next"' if before is not None and before[0] != row[0] and table.labels == 2 else ""
@@ -176,8 +122,3 @@ def _kind(table: Table, column: int) -> str:
     if table.headings[column] == "problem":
         return ' class="text long"'
     return ' class="text"' if table.is_text(column) else ""
-
-
-def _text(value: object) -> str:
-    """Return text as HTML: what a file says is never markup."""
-    return escape(number_text.plain(value))

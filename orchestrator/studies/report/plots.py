@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from orchestrator import plot
 from orchestrator.plot import charts, inline
 from orchestrator.plot.charts import Bar, Curve, Point
+from orchestrator.plot.page import Plot
 from orchestrator.studies import confidence_intervals
 from orchestrator.studies.confidence_intervals import Estimate
 from orchestrator.studies.report import cells, number_text
@@ -16,15 +18,6 @@ if TYPE_CHECKING:
     from orchestrator.plot.charts import Chart
 
 MOST_BARS = 40
-
-
-class Plot(NamedTuple):
-    """A plot of a page with its caption and legend; ``svg`` and ``legend`` are HTML, the others text."""
-
-    title: str
-    caption: str
-    svg: str
-    legend: str
 
 
 class _Sheet:
@@ -96,8 +89,8 @@ class _Sheet:
         ]
         caption = "Engine and ranks. Mean over ranks, median over launches. Communication includes waiting for others."
         caption += _cut(len(with_parts))
-        return self._plot("parts", "Time of a step", caption, charts.parts(bars, "ms per step"),
-                             inline.legend_of_parts())  # fmt: skip
+        figure = charts.parts(bars, "ms per step")
+        return self._plot("parts", "Time of a step", caption, figure, inline.boxes(plot.PARTS))
 
     def _accuracy(self, name: str, x: str, xs: Callable[[list[float], list[float]], Sequence[float]]) -> Plot:
         """Draw the cell with the most ranks of each series, whose curves are not comparable at fewer."""
