@@ -91,20 +91,30 @@ def _jumps(inventory: Mapping[str, Any]) -> bool:
 
 
 class _Watch:
-    """Handler of Ansible's events: ``reasons`` of failed hosts, and ``notes`` from `debug` tasks."""
+    """Handler of Ansible's events: ``reasons`` of failed hosts; ``notes`` of `debug` tasks and of ignored failures."""
 
     def __init__(self, on_task: Callable[[str], None]) -> None:
         self.on_task, self.reasons, self.notes = on_task, dict[str, str](), list[str]()
+        self._ignored: dict[str, str] = {}
 
     def __call__(self, event: dict[str, Any]) -> bool:
         data = event.get("event_data", {})
         if event["event"] == "playbook_on_task_start":
             self.on_task(data["task"])
-        if event["event"] in ("runner_on_failed", "runner_on_unreachable") and not data.get("ignore_errors"):
-            self.reasons.setdefault(data["host"], _reason(data))  # handlers may fail after it
+        if event["event"] in ("runner_on_failed", "runner_on_unreachable"):
+            self._fail(data["host"], data)
         if event["event"] == "runner_on_ok" and data["task_action"] == NOTES:
             self.notes.append(" ".join(str(data["res"]["msg"]).split()))
         return True
+
+    def _fail(self, host: str, data: Mapping[str, Any]) -> None:
+        """Record a failure. One that the playbook ignores may be the cause of a later one, and is a note if not."""
+        if data.get("ignore_errors"):
+            self._ignored[host] = _message(data)
+            self.notes.append(self._ignored[host])
+        else:
+            before = f"; before that, {self._ignored[host]}" if host in self._ignored else ""
+            self.reasons.setdefault(host, f"{data['task']}: {_message(data)}{before}")  # handlers may fail after it
 
 
 def _play(state_dir: StateDir, playbook: str, variables: Mapping[str, str], watch: _Watch) -> Any:
@@ -124,11 +134,11 @@ def _play(state_dir: StateDir, playbook: str, variables: Mapping[str, str], watc
         )
 
 
-def _reason(data: Mapping[str, Any]) -> str:
-    """Return one line: the task, and the host's message about it, in a loop that of the first item that failed."""
+def _message(data: Mapping[str, Any]) -> str:
+    """Return the host's message about a failed task in one line, in a loop that of the first item that failed."""
     whole = data.get("res", {})
     result = next((item for item in whole.get("results", []) if item.get("failed")), whole)
     message = next(
         (result[key] for key in ("stderr", "msg", "module_stderr", "stdout") if result.get(key)), "no message"
     )
-    return f"{data['task']}: {' '.join(str(message).split())}"
+    return " ".join(str(message).split())

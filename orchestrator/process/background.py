@@ -31,6 +31,12 @@ class Background:
             raise CommandFailed(self._step, self._argv, f"exit code {self._program.returncode}", last)
         return _lines(self._errors)
 
+    def send(self, line: str) -> None:
+        """Write a line to standard input. A program that has ended does not get it."""
+        if self._program.stdin:
+            with contextlib.suppress(BrokenPipeError):
+                os.write(self._program.stdin.fileno(), f"{line}\n".encode())
+
     def written(self) -> list[str]:
         """Return the lines of standard output so far."""
         return _lines(self._output)

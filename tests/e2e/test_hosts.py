@@ -192,6 +192,21 @@ def test_jump_through_head_reaches_nodes_and_min_nodes_drops_one(
     assert user("ssh", WORKER, "--", "hostname", cluster="e2e-hosts").stdout.strip() == SECOND
 
 
+def test_blocked_connection_between_hosts_is_named(user: Cli, machines: Machines) -> None:
+    """The worker's answers to the head are dropped, as by a firewall of the worker, and its requests are rejected."""
+    image = docker("inspect", "--format", "{{.Image}}", SECOND)[0]
+    within = ("run", "--rm", "--cap-add", "NET_ADMIN", "--network", f"container:{SECOND}", "--entrypoint", "ip", image)
+    docker(*within, "route", "add", "unreachable", machines.head)
+    try:
+        message = user("plan", code=2, cluster="e2e-hosts").stderr
+    finally:
+        docker(*within, "route", "delete", "unreachable", machines.head)
+    head, worker = f"orchestrator@{machines.head}", f"lab@{machines.worker}:2222"
+    assert re.search(rf"{head} cannot connect to {worker} at {machines.worker}:\d+: Connection timed out", message)
+    assert re.search(rf"{worker} cannot connect to {head} at {machines.head}:\d+: No route to host", message)
+    assert "2 problems; nothing was changed" in message
+
+
 def test_host_of_another_cluster_is_refused_with_its_name(user: Cli) -> None:
     message = user("deploy", code=2, cluster="e2e-hosts-second").stderr
     assert message.count("it is a node of cluster 'e2e-hosts'") == 2

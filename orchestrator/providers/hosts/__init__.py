@@ -11,7 +11,7 @@ from orchestrator.config import Config, expanded, stored
 from orchestrator.docker import context
 from orchestrator.errors import NodesFailed, PreflightError, gather
 from orchestrator.providers import Resource, trainer_image
-from orchestrator.providers.hosts import adoption, firewall_rules, preflight_checks, selection, survey_answers
+from orchestrator.providers.hosts import adoption, preflight_checks, reachability, selection, survey_answers
 from orchestrator.providers.hosts.host_set import HostSet, cluster_of
 from orchestrator.providers.hosts.restore_hosts import LOGIN_SECONDS, OnLine, release
 from orchestrator.providers.hosts.survey_answers import SurveyedHost
@@ -30,11 +30,11 @@ def preflight(config: Config, record: Record | None) -> None:
         raise PreflightError(f"hosts.identity: {identity}: no such file", "name a private key, or leave it out")
     surveyed = survey_answers.survey(config)
     by_host = [preflight_checks.problems(host, config, record.id if record else "") for host in surveyed]
-    good = [host.name for host, problems in zip(surveyed, by_host, strict=True) if not problems]
-    enough = surveyed[0].name in good and len(good) >= (config.min_nodes or config.nodes)
+    good = [host for host, problems in zip(surveyed, by_host, strict=True) if not problems]
+    enough = surveyed[0] in good and len(good) >= (config.min_nodes or config.nodes)
     problems = [] if enough else [problem for host_problems in by_host for problem in host_problems]
     changes = selection.refused_changes(config, record, surveyed[0]) if record else []
-    between = [*preflight_checks.conflicts(surveyed), *firewall_rules.blocked(surveyed)]
+    between = preflight_checks.conflicts(surveyed) or reachability.blocked(good)
     gather(
         *(partial(_throw, p) for p in [*between, *problems, *changes]),
         lambda: survey_answers.account_id(surveyed),

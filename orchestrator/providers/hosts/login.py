@@ -3,6 +3,7 @@
 import base64
 import shlex
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -11,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, StringConstraints
 from orchestrator import process, ssh
 from orchestrator.config import Config, Host, expanded
 from orchestrator.errors import CommandFailed
+from orchestrator.process import background
 from orchestrator.ssh import Unreachable
 
 SECONDS = 60.0
@@ -106,10 +108,33 @@ def run(login: Login, script: str, root: bool = False, seconds: float = SECONDS,
     """
     assignments = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in variables.items())
     text = f"{assignments}{{\n{(Path(__file__).parent / script).read_text()}\n}} < /dev/null\n"
-    word = base64.b64encode(text.encode()).decode()
-    options = [part for key, value in OPTIONS.items() for part in ("-o", f"{key}={value}")]
     shell = "sudo -n sh -s" if root else "sh -s"
-    return _ask(["ssh", *options, *login.words, f"echo {word} | base64 -d | {shell}"], seconds)
+    return _ask(_command(login, f"echo {_word(text)} | base64 -d | {shell}"), seconds)
+
+
+def start(login: Login, program: str, *words: str) -> AbstractContextManager[background.Background]:
+    """Run a Python program on the host while the context lasts, also sent as one base64 word.
+
+    Args:
+        login: The login.
+        program: File in the directory of this module; its standard input ends with the context.
+        *words: Arguments of the program.
+
+    Returns:
+        The context with the running program.
+    """
+    word = _word((Path(__file__).parent / program).read_text())
+    python = f"/usr/bin/python3 -c \"import base64; exec(base64.b64decode('{word}'))\""
+    return background.run("ssh", _command(login, f"{python} {shlex.join(words)}"))
+
+
+def _word(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _command(login: Login, remote: str) -> list[str]:
+    options = [part for key, value in OPTIONS.items() for part in ("-o", f"{key}={value}")]
+    return ["ssh", *options, *login.words, remote]
 
 
 def every(logins: Mapping[str, Login], action: Callable[[str], Value]) -> tuple[dict[str, Value], dict[str, str]]:

@@ -1,5 +1,5 @@
-# Prints the survey of this machine, one value per line. Changes nothing, and uses sudo only to test whether it works, to
-# list the rules of ufw, and to ask Docker for its settings.
+# Prints the survey of this machine, one value per line. Changes nothing, and uses sudo only to test whether it works, and
+# to ask Docker for its settings.
 survey() { printf 'survey %s %s\n' "$1" "$2"; }
 
 gpus=0 model=
@@ -51,15 +51,13 @@ if [ -z "$(ls /var/lib/orchestrator/trainer 2> /dev/null)" ]; then
   if [ -n "$room" ]; then survey image_room "$room"; fi
 fi
 
-# Networks from which ufw admits connections to all ports, or to a range of them.
-if grep -qs '^ENABLED=yes' /etc/ufw/ufw.conf && rules=$(LC_ALL=C sudo -n ufw status verbose 2> /dev/null); then
-  case $rules in
-    *'Default: allow (incoming)'*) ;;
-    *'Status: active'*)
-      from=$(echo "$rules" | sed -En 's/^(Anywhere|[0-9]+:[0-9]+).* (ALLOW|LIMIT)( IN)? +([^ ]+).*/\4/p')
-      survey ufw active
-      survey ufw_admits "$(echo $from)" ;;
-  esac
+# Program that sets up the firewall, for the remedy if it blocks other hosts. The service of ufw also runs if ufw is off.
+if grep -qs '^ENABLED=yes' /etc/ufw/ufw.conf; then
+  survey firewall ufw
+else
+  for service in firewalld nftables netfilter-persistent; do
+    if systemctl is-active --quiet $service 2> /dev/null; then survey firewall $service && break; fi
+  done
 fi
 # Running containers, if a deploy restarts Docker to let it use GPUs, and the restart ends them.
 answers='{{json .Runtimes}} {{.LiveRestoreEnabled}} {{.ContainersRunning}}'

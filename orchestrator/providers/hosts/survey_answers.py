@@ -29,8 +29,7 @@ class HostSurvey(BaseModel):
     ``shared_cluster`` and ``shared_id`` are the cluster and the deployment that use it, if it is mounted;
     ``python`` is "none" without /usr/bin/python3; ``docker_snap`` is "yes" if Docker is installed as a snap.
     ``image_room`` is the free space in KiB for the trainer's image, None if it has one. ``containers`` is the number of
-    those that end when a deploy restarts Docker. ``ufw`` is "active" if this firewall limits connections to the host
-    to some networks: ``ufw_admits``.
+    those that end when a deploy restarts Docker. ``firewall`` is the name of the program that sets up the firewall.
     """
 
     system: str
@@ -62,10 +61,9 @@ class HostSurvey(BaseModel):
     docker_snap: str = ""
     image_room: int | None = None
     containers: int = 0
-    ufw: str = ""
-    ufw_admits: list[str] = []
+    firewall: str = ""
 
-    @field_validator("connection", "addresses", "ids", "ufw_admits", mode="before")
+    @field_validator("connection", "addresses", "ids", mode="before")
     @classmethod
     def _words(cls, text: Any) -> Any:
         return text.split() if isinstance(text, str) else text

@@ -118,6 +118,38 @@ def test_failed_item_of_a_loop_is_the_reason(tmp_path: Path) -> None:
     assert f"{tmp_path}/missing" in reason
 
 
+IGNORED = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - name: Check something
+      ansible.builtin.assert: {that: "'worker' in inventory_hostname", fail_msg: "apt cannot\n read a source"}
+      ignore_errors: true
+    - name: Need it
+      ansible.builtin.raw: "%s"
+"""
+
+
+def test_failure_that_was_ignored_is_part_of_the_reason_of_a_later_one(tmp_path: Path) -> None:
+    (tmp_path / "fails.yml").write_text(IGNORED % "echo no package >&2; exit 1")
+    inventory = builders.inventory(builders.cluster())
+    inventory["all"]["vars"]["ansible_connection"] = "local"
+    with pytest.raises(NodesFailed) as caught:
+        runner._run(state.for_cluster("demo"), str(tmp_path / "fails.yml"), inventory, lambda task: None, "")
+    assert caught.value.reasons == {
+        "demo-head": "Need it: no package; before that, apt cannot read a source",
+        "demo-worker-0": "Need it: no package",
+    }
+
+
+def test_failure_that_was_ignored_is_a_note_if_all_else_succeeds(tmp_path: Path) -> None:
+    (tmp_path / "works.yml").write_text(IGNORED % "true")
+    inventory = builders.inventory(builders.cluster())
+    inventory["all"]["vars"]["ansible_connection"] = "local"
+    recap = runner._run(state.for_cluster("demo"), str(tmp_path / "works.yml"), inventory, lambda task: None, "")
+    assert recap.notes == ["apt cannot read a source"]
+
+
 def test_settings_of_the_users_own_ansible_change_nothing(
     closed_port: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -21,6 +21,17 @@ def test_background_program_and_its_children_end_with_context() -> None:
     assert all(waiting.ends(child.pid) for child in started)
 
 
+def test_background_program_reads_lines_that_are_sent() -> None:
+    with background.run("echo", ["cat"]) as program:
+        program.send("first")
+        program.send("second")
+        assert waiting.until(lambda: program.written() == ["first", "second"])
+    with background.run("end", ["true"]) as program:
+        with pytest.raises(CommandFailed):
+            program.wait(10.0)
+        program.send("too late")
+
+
 def test_end_of_a_background_program_is_noticed() -> None:
     with (
         pytest.raises(CommandFailed, match="exit code 3\\):\n    that was it"),

@@ -44,6 +44,7 @@ for word; do host=$command; command=$word; done
 file={here}/${{host#*@}}
 if [ ! -e "$file" ]; then echo "ssh: connect to host ${{host#*@}} port 22: Connection refused" >&2; exit 255; fi
 case $command in
+  */usr/bin/python3*) if [ -e "$file.test" ]; then while read -r line; do echo "$line"; done < "$file.test"; fi ;;
   *"sudo -n sh"*) echo "$command" >> {here}/as-root; if [ -e "$file.refuses" ]; then echo no, never >&2; exit 1; fi ;;
   *) while read -r line; do echo "$line"; done < "$file" ;;
 esac
@@ -98,13 +99,13 @@ def test_all_problems_of_all_hosts_are_reported_at_once(answer: Say) -> None:
     assert "guest@10.0.0.11 cannot be reached: ssh: connect to host 10.0.0.11 port 22" in caught.value.message
 
 
-def test_deploy_contacts_each_host_once(answer: Say, tmp_path: Path) -> None:
+def test_deploy_surveys_and_tests_each_host_once(answer: Say, tmp_path: Path) -> None:
     answer("10.0.0.10")
     answer("10.0.0.11")
     settings = config("10.0.0.10", "10.0.0.11")
     hosts.preflight(settings, None)
     hosts.variables(settings, Record(id="1a2b3c4d", config={}))
-    assert len((tmp_path / "asked").read_text().splitlines()) == 4  # twice per host: ssh's own settings and the survey
+    assert len((tmp_path / "asked").read_text().splitlines()) == 6  # per host: ssh's settings, survey, test
 
 
 def test_first_host_is_the_head_and_surveys_describe_the_nodes(answer: Say) -> None:
@@ -144,11 +145,15 @@ def test_driver_fits_the_oldest_gpus(answer: Say) -> None:
     assert hosts.gpu_and_image(settings, None) == ("NVIDIA GeForce GTX 1080 Ti", "debian 12")
 
 
-def test_firewall_of_a_host_must_admit_the_others(answer: Say) -> None:
-    answer("10.0.0.10", "ufw active", "ufw_admits 192.168.0.0/16")
-    answer("10.0.0.11")
-    with pytest.raises(PreflightError, match=r"10\.0\.0\.10: its firewall ufw does not admit 10\.0\.0\.11"):
+def test_firewall_between_hosts_is_found(answer: Say, tmp_path: Path) -> None:
+    for host, other in (("10.0.0.10", "10.0.0.11"), ("10.0.0.11", "10.0.0.10")):
+        answer(host, "firewall ufw")
+        (tmp_path / f"{host}.test").write_text(f"test port 4000 end\ntest {other}:4000 ETIMEDOUT end\n")
+    with pytest.raises(PreflightError) as caught:
         hosts.preflight(config("10.0.0.10", "10.0.0.11"), None)
+    first, second = caught.value.findings
+    assert first.message.endswith("10.0.0.11 cannot connect to 10.0.0.10 at 10.0.0.10:4000: Connection timed out")
+    assert "on 10.0.0.11: `sudo ufw allow from 10.0.0.10`" in second.hint
     hosts.preflight(config("10.0.0.10"), None)
 
 
