@@ -98,7 +98,7 @@ def code_page() -> str:
         (exit_codes.RERUN["within tolerance"], "`rerun`", "The repeated run is within the tolerance."),
         (exit_codes.RERUN["different"], "`rerun`", "The repeated run is different."),
         (exit_codes.BUG, "bug", "A bug: one line, and the path of a log with the traceback."),
-        (exit_codes.INTERRUPTED, "", "Interrupted by Ctrl-C."),
+        (exit_codes.INTERRUPTED, "", "Interrupted by Ctrl-C; `notebook`, `dashboard` and `top` then return 0."),
     ]
     return CODES + "".join(f"| {code} | {name} | {meaning} |\n" for code, name, meaning in sorted(rows))
 

@@ -8,10 +8,9 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
 
 from orchestrator import __version__, exit_codes
-from orchestrator.cli import process_setup, report_errors
+from orchestrator.cli import help_pages, process_setup, report_errors
 from orchestrator.process import interrupts
 
 # Commands in the order of `--help`, each with the module that registers it.
@@ -51,7 +50,7 @@ OF_COMMANDS = ("--cluster", "--config", "-c", "--json")  # options that users wr
 @cache
 def _registered(module: str) -> Mapping[str, Any]:
     """Import ``module`` and return its commands by name."""
-    commands = typer.Typer()
+    commands = help_pages.Commands()
     import_module(f"{__name__}.{module}").register(commands)
     return typer.main.get_group(commands).commands
 
@@ -69,7 +68,7 @@ class _ImportedOnUse(Mapping[str, Any]):
         return len(MODULES)
 
 
-class _Commands(TyperGroup):
+class _Commands(help_pages.Group):
     """Group that runs every command; an interruption from outside is neither an error nor a bug."""
 
     def __init__(self, **settings: Any) -> None:

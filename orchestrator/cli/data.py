@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import chosen_cluster, data_tables, follow_run, launch_options, options
+from orchestrator.cli import chosen_cluster, data_tables, follow_run, help_pages, launch_options, options
 from orchestrator.cli.launch_options import Controller, CycleTime, Detach, Interface, Np
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.runs.jobs import shards
@@ -18,7 +18,7 @@ STAGED = follow_run.show_file("staged.json", Staged, data_tables.staged)
 
 
 def register(app: typer.Typer) -> None:
-    data = typer.Typer(
+    data = help_pages.Commands(
         help="Write a large data set as TFRecord shards, and copy these to every node.", no_args_is_help=True
     )
     data.command()(prepare)

@@ -1,5 +1,6 @@
 """Commands for monitoring: current state, the series of a run, and dashboards in a browser."""
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -65,7 +66,8 @@ def show_top(
             return output.as_json(now)
         if once or not output.console.is_terminal:
             return output.console.print(monitoring_tables.tables(cluster.name, now))
-        with Live(monitoring_tables.tables(cluster.name, now), console=output.console, screen=True) as live:
+        first = monitoring_tables.tables(cluster.name, now)
+        with suppress(KeyboardInterrupt), Live(first, console=output.console, screen=True) as live:
             while True:
                 opened.wait(pause)
                 live.update(

@@ -2,6 +2,7 @@
 
 import sys
 import webbrowser
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -41,4 +42,5 @@ def hold(open_tunnel: Background, address: str | None) -> None:
     progress.note("Ctrl-C closes the tunnel")
     if address and not webbrowser.open(address):
         progress.note("this machine has no browser")
-    open_tunnel.wait(None)
+    with suppress(KeyboardInterrupt):
+        open_tunnel.wait(None)

@@ -9,6 +9,7 @@ import typer
 from orchestrator import config, state
 from orchestrator.cli import shell_completion
 from orchestrator.errors import ConfigError, OrchestratorError
+from orchestrator.schema.bounded_files import shown
 
 
 def _help(meaning: str, default: Any) -> str:
@@ -51,7 +52,7 @@ def between(least: float, most: float) -> Callable[[Any, Any], Any]:
         if value is None or least <= value <= most:
             return value
         raise ConfigError(
-            [f"{parameter.opts[0]}: {value:.12g}: expected a number between {least:.12g} and {most:.12g}"]
+            [f"{parameter.opts[0]}: {shown(value)}: expected a number between {least:.12g} and {most:.12g}"]
         )
 
     return checked

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from orchestrator.cli import chosen_cluster, output
+from orchestrator.cli import chosen_cluster, help_pages, output
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.errors import ConfigError
 from orchestrator.runs import control, package_overlays, store
@@ -17,7 +17,7 @@ All = Annotated[bool, typer.Option("--all", help="Remove all packages.")]
 
 
 def register(app: typer.Typer) -> None:
-    packages = typer.Typer(invoke_without_command=True)
+    packages = help_pages.Commands(invoke_without_command=True)
     packages.callback()(list_packages)
     packages.command(name="remove")(remove)
     app.add_typer(packages, name="packages")

@@ -131,8 +131,8 @@ def hours(deadline: str | None) -> float | None:
     if deadline is None:
         return None
     read = seconds(deadline)
-    if not isinstance(read, float) or read <= 0:
-        raise ConfigError([f"--deadline: {deadline!r} is no duration"], "write it as 90m or 2h")
+    if not isinstance(read, float) or not 0 < read < float("inf"):
+        raise ConfigError([f"--deadline: {shown(deadline)} is no duration"], "write it as 90m or 2h")
     return read / 3600
 
 

@@ -6,10 +6,9 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import TypeAdapter, ValidationError
-from typer.core import TyperGroup
 
 from orchestrator import progress
-from orchestrator.cli import output, study_options, study_report, study_run, study_tables
+from orchestrator.cli import help_pages, output, study_options, study_report, study_run, study_tables
 from orchestrator.cli.options import Json
 from orchestrator.config import nearest
 from orchestrator.config.paths import exists
@@ -20,7 +19,7 @@ from orchestrator.studies.status import summarise
 from orchestrator.studies.study_definition import Study
 
 
-class _RunByDefault(TyperGroup):
+class _RunByDefault(help_pages.Group):
     """Group in which `study FILE` means `study run FILE`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -44,7 +43,7 @@ class _RunByDefault(TyperGroup):
 
 
 def register(app: typer.Typer) -> None:
-    study = typer.Typer(
+    study = help_pages.Commands(
         cls=_RunByDefault,
         help="Compare networks, settings, nodes or engines: `study FILE` runs a study.",
         no_args_is_help=True,

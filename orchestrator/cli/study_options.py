@@ -28,7 +28,9 @@ Started = Annotated[
         metavar="DIR|NAME", help="Directory or name of the study; default: the only one in the working directory."
     ),
 ]
-Where = Annotated[Path | None, typer.Option("--directory", help="Directory of the study; default: ./NAME-study.")]
+Where = Annotated[
+    Path | None, typer.Option("--directory", file_okay=False, help="Directory of the study; default: ./NAME-study.")
+]
 Data = Annotated[
     list[str] | None,
     typer.Option(

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from orchestrator.config.section import MAX_CYCLE, Section
+from orchestrator.config.section import MAX_CYCLE, MAX_FUSION, Section
 from orchestrator.schema.bounded_files import shown
 
 # A name becomes part of a systemd unit, and of Ansible's variables. Linux allows 15 characters.
@@ -43,6 +43,7 @@ class Launch(Section):
     fusion_threshold: int | None = Field(
         None,
         ge=0,
+        le=MAX_FUSION,
         description="largest message of Horovod, in MiB; default: the recipe's; else 32 (train) or 128 (your own"
         " scripts); with autotune Horovod's choice",
     )

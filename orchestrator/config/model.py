@@ -12,7 +12,7 @@ from orchestrator.config.launch_section import Launch
 from orchestrator.config.monitoring_section import Monitoring
 from orchestrator.config.paths import is_file
 from orchestrator.config.provider_sections import Gcp, Hosts, Local, OpenStack
-from orchestrator.config.section import MAX_NODES, MAX_SLOTS, NAME, NAME_RULE, Section
+from orchestrator.config.section import MAX_NODES, MAX_SLOTS, MOST, NAME, NAME_RULE, Section
 from orchestrator.config.train_section import Train
 from orchestrator.schema.bounded_files import shown
 
@@ -53,7 +53,7 @@ class Config(Section):
     monitoring_password: str | None = Field(
         None, exclude=True, min_length=8, description="password of Grafana; default: generated"
     )
-    prices: dict[str, Annotated[float, Field(ge=0)]] = Field(
+    prices: dict[str, Annotated[float, Field(ge=0, le=MOST)]] = Field(
         {}, description="price per hour of flavors or machine types, for `orchestrator plan` and the start of `deploy`"
     )
     currency: str = Field("EUR", description="currency of the prices")

@@ -9,6 +9,8 @@ NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 NAME_RULE = "1 to 30 of a-z, 0-9 and -, beginning with a letter and not ending with -"
 MAX_NODES, MAX_SLOTS = 100, 64
 MAX_CYCLE = 1000  # ms, for which messages of Horovod wait; a run with much more stands still
+MAX_FUSION = 1 << 20  # MiB of a message of Horovod
+MOST = 10**9  # epochs, steps, samples: larger numbers overflow times and prices
 
 
 def seconds(text: Any) -> Any:

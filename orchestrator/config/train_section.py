@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import Field, model_validator
 
-from orchestrator.config.section import Duration, Section
+from orchestrator.config.section import MOST, Duration, Section
 from orchestrator.schema import Compression, Engine, Goal, Precision, StopOrSkip
 
 
@@ -19,8 +19,10 @@ class Train(Section):
     recipe: Path | None = Field(
         None, description="file with a recipe of your own, whose keys override the model's recipe; default: none"
     )
-    epochs: int | None = Field(None, ge=1, description="passes over the training set; default: the recipe's")
-    steps: int | None = Field(None, ge=1, description="stop after this many steps; default: at the end of the epochs")
+    epochs: int | None = Field(None, ge=1, le=MOST, description="passes over the training set; default: the recipe's")
+    steps: int | None = Field(
+        None, ge=1, le=MOST, description="stop after this many steps; default: at the end of the epochs"
+    )
     until: Goal = Field(
         None,
         description="stop after the epoch that reaches this test accuracy (top1=0.75); default: after all epochs",
@@ -29,10 +31,16 @@ class Train(Section):
         None, gt=0, description="stop before this long has passed (90s, 15m, 2h); default: at the end of the epochs"
     )
     test_samples: int | None = Field(
-        None, ge=1, description="evaluate only this many samples, the first of the test split; default: all of them"
+        None,
+        ge=1,
+        le=MOST,
+        description="evaluate only this many samples, the first of the test split; default: all of them",
     )
     batch_size: int | None = Field(
-        None, ge=1, description="images per rank and backward pass; default: the recipe's, as memory and data allow"
+        None,
+        ge=1,
+        le=MOST,
+        description="images per rank and backward pass; default: the recipe's, as memory and data allow",
     )
     learning_rate: float | None = Field(
         None,

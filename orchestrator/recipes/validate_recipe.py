@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, create_model
 
 from orchestrator.config import expanded, explain, yaml_documents
-from orchestrator.config.section import MAX_CYCLE, Section
+from orchestrator.config.section import MAX_CYCLE, MAX_FUSION, MOST, Section
 from orchestrator.errors import ConfigError
 from orchestrator.schema import Compression, Optimizer, Precision, Schedule
 from orchestrator.schema.bounded_files import Unreadable
@@ -27,8 +27,8 @@ class Settings(Section):
     augment: bool = False
     shift: int = Field(4, ge=0)
     flip: bool = True
-    epochs: int = Field(1, ge=1)
-    batch_size: int = Field(1, ge=1)
+    epochs: int = Field(1, ge=1, le=MOST)
+    batch_size: int = Field(1, ge=1, le=MOST)
     precision: Precision = "auto"
     optimizer: Optimizer = "sgd"
     learning_rate: Positive = 0.1
@@ -45,12 +45,12 @@ class Settings(Section):
     decay: Annotated[float, Field(gt=0, le=1)] = 0.94
     decay_epochs: Positive = 2.0
     power: Positive = 0.5
-    backward_passes_per_step: int = Field(1, ge=1)
+    backward_passes_per_step: int = Field(1, ge=1, le=10_000)
     compression: Compression = "auto"
     gradient_predivide_factor: Positive = 1.0
     adasum: bool = False
     cycle_time: float = Field(5.0, ge=0, le=MAX_CYCLE)
-    fusion_threshold: int = Field(32, ge=0)
+    fusion_threshold: int = Field(32, ge=0, le=MAX_FUSION)
     autotune: bool = False
 
 

@@ -11,7 +11,8 @@ from itertools import groupby
 
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import failed_and_busy_launches, matrix, stopping_rule
-from orchestrator.studies.contestants import Contestant, contestants
+from orchestrator.studies.contestants import Contestant, base_of, contestants
+from orchestrator.studies.round_ratios import Key
 from orchestrator.studies.study_definition import Study
 
 
@@ -72,10 +73,25 @@ class Schedule:
         return [launch for launch in planned if (*launch.contestant.key, launch.round) not in launched]
 
     def most(self) -> int:
-        """Return how many launches remain, without repeats, if no interval becomes narrow."""
-        repetitions, started = self.study.repetitions, len(self._started_rounds())
-        to_come = repetitions.at_most - max(repetitions.at_least, started)
-        return len(self.remaining()) + (max(0, to_come) * len(self.contestants) if self.next() else 0)
+        """Return how many launches remain, without repeats, if no interval that can still change becomes narrow."""
+        wide = stopping_rule.wide(
+            self.study, self.contestants, self.cells, self.launches, self.given_up(), self._changing()
+        )
+        to_come = range(
+            max(self.study.repetitions.at_least, len(self._started_rounds())), self.study.repetitions.at_most
+        )
+        later = {(*contestant.key, number) for contestant in wide for number in to_come}
+        return len(self.remaining()) + len(later - self._launched())
+
+    def _changing(self) -> set[Key]:
+        """Return the contestants that a certain launch measures, or their base case in a round that measures them."""
+        certain = {(*planned.contestant.key, planned.round) for planned in self.certain()}
+        bases = {c.key: base.key for c in self.contestants if (base := base_of(self.study, c, self.cells))}
+        return {
+            (key, again)
+            for key, again, number in self._launched() | certain
+            if certain & {(key, again, number), (*bases.get((key, again), (key, again)), number)}
+        }
 
     def repeats(self) -> list[Launch]:
         """Return the launches that will be repeated: they failed, or other programs used the machine."""

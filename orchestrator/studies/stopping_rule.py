@@ -46,27 +46,46 @@ def needed(
     Returns:
         Those of ``everyone``, in this order; an empty list if the study has measured enough.
     """
-    repetitions = study.repetitions
-    if number >= repetitions.at_most:
+    if number >= study.repetitions.at_most:
         return []
-    possible = [contestant for contestant in everyone if contestant.key[0] not in lost]
-    if number < repetitions.at_least:
-        return possible
-    before = [launch for launch in launches if launch.round < number]
-    keys = set[Key]()
-    for contestant in possible:
+    if number < study.repetitions.at_least:
+        return [contestant for contestant in everyone if contestant.key[0] not in lost]
+    return wide(study, everyone, cells, [launch for launch in launches if launch.round < number], lost)
+
+
+def wide(
+    study: Study,
+    everyone: Sequence[Contestant],
+    cells: Sequence[Cell],
+    launches: Sequence[Launch],
+    lost: Collection[str],
+    changing: Collection[Key] = (),
+) -> list[Contestant]:
+    """Return the contestants whose ratio to the base case has no narrow interval, and their base cases.
+
+    Args:
+        study: The study as it is measured.
+        everyone: All contestants.
+        cells: All cells.
+        launches: Launches that the ratios are of.
+        lost: Keys of the cells that are given up.
+        changing: Keys of contestants whose interval is not final: they are returned even if it is narrow.
+
+    Returns:
+        Those of ``everyone``, in this order; an empty list if the study has no ``width``.
+    """
+    width, keys = study.repetitions.width, set[Key]()
+    if width is None:
+        return []
+    for contestant in everyone:
         base = base_of(study, contestant, cells)
-        if base and base.key[0] not in lost and not _has_enough(study, contestant, base, before):
+        if not base or {contestant.key[0], base.key[0]} & {*lost}:
+            continue
+        if contestant.key in changing or not is_narrow(ratio(launches, contestant.key, base.key), width):
             keys |= {contestant.key, base.key}
-    return [contestant for contestant in possible if contestant.key in keys]
+    return [contestant for contestant in everyone if contestant.key in keys]
 
 
 def is_narrow(estimate: Estimate | None, width: float) -> bool:
     """Tell whether an estimate has an interval that is at most ``width`` wide, as a share of the value."""
     return bool(estimate and estimate.width is not None and estimate.width <= width)
-
-
-def _has_enough(study: Study, contestant: Contestant, base: Contestant, launches: Sequence[Launch]) -> bool:
-    """Tell whether the ratio of a contestant to its base case is narrow."""
-    width = study.repetitions.width
-    return width is None or is_narrow(ratio(launches, contestant.key, base.key), width)

@@ -266,7 +266,7 @@ def test_tunnel_listens_on_localhost_until_interrupted(watch: Watch, trained: An
         f"127.0.0.1:{port}"
     ]
     watch.command.send_signal(signal.SIGINT)
-    assert watch.command.wait(20) == 130
+    assert watch.command.wait(20) == 0
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), 3)
 

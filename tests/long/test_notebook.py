@@ -135,7 +135,7 @@ def test_notebook_is_exported_as_script_for_all_nodes(cli: Cli, tunnel: Tunnel, 
 
 def test_interrupt_closes_the_tunnel(tunnel: Tunnel) -> None:
     tunnel.command.send_signal(signal.SIGINT)
-    assert tunnel.command.wait(20) == 130
+    assert tunnel.command.wait(20) == 0
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", tunnel.port), 3)
 

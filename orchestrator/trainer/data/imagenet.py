@@ -5,7 +5,6 @@ TFRecord shards of it are handled by orchestrator.trainer.data.tfrecord_format.
 
 import os
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 from orchestrator.trainer.data import image_files, tfrecord_format
@@ -16,40 +15,54 @@ SUFFIXES = (".jpeg", ".jpg", ".png")
 OTHER_SUFFIXES = (".jpe", ".jfif", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".heic", ".avif")
 READ_ALL_BELOW = 10_000  # images: below, every file is opened; else one of every class
 Samples = list[tuple[str, int]]  # (path relative to the data set's directory, label)
+Entries = list[os.DirEntry[str]]
 
 
 def images(directory: Path) -> tuple[list[str], Samples, Samples]:
     """Return class names, then the images in train/ and in val/."""
+    classes, train, test, _ = _scan(directory)
+    return classes, train, test
+
+
+def _scan(directory: Path) -> tuple[list[str], Samples, Samples, Entries]:
+    """Return what :func:`images` does, and the other entries of the class folders."""
     classes = _classes(directory / "train")
     labels = {name: number for number, name in enumerate(classes)}
-    train, test = (_samples(directory, split, labels) for split in ("train", "val"))
-    return classes, train, test
+    (train, other), (test, more) = (_samples(directory, split, labels) for split in ("train", "val"))
+    return classes, train, test, other + more
 
 
 def _classes(folder: Path) -> list[str]:
     return sorted(entry.name for entry in _entries(folder) if entry.is_dir())
 
 
-def _entries(folder: Path) -> "list[os.DirEntry[str]]":
+def _entries(folder: Path) -> Entries:
     """Return what is in a folder, without hidden entries: Jupyter, macOS and file managers put their own there."""
     with os.scandir(folder) as entries:
         return [entry for entry in entries if not entry.name.startswith(".")]
 
 
-def _samples(directory: Path, split: str, labels: dict[str, int]) -> Samples:
-    return [
-        (f"{split}/{name}/{file}", labels[name])
-        for name in _classes(directory / split)
-        for file in sorted(_images(directory / split / name))
-    ]
+def _samples(directory: Path, split: str, labels: dict[str, int]) -> tuple[Samples, Entries]:
+    """Return the images of a split, by class and name, and the other entries of its class folders."""
+    samples, others = Samples(), Entries()
+    for name in _classes(directory / split):
+        files, rest = _divided(directory / split / name)
+        samples += [(f"{split}/{name}/{file}", labels[name]) for file in sorted(files)]
+        others += rest
+    return samples, others
 
 
-def _images(folder: Path) -> Iterator[str]:
+def _divided(folder: Path) -> tuple[list[str], Entries]:
+    """Return the names of the images in a folder, and its other entries."""
+    files, others = list[str](), Entries()
     for entry in _entries(folder):
-        if entry.name.lower().endswith(SUFFIXES):
-            if not entry.is_file():
-                raise DataError(f"{entry.path}: not a regular file, expected an image")
-            yield entry.name
+        if not entry.name.lower().endswith(SUFFIXES):
+            others.append(entry)
+        elif entry.is_file():
+            files.append(entry.name)
+        else:
+            raise DataError(f"{entry.path}: not a regular file, expected an image")
+    return files, others
 
 
 def inspect(directory: Path) -> DatasetFiles:
@@ -66,8 +79,8 @@ def inspect(directory: Path) -> DatasetFiles:
             folder = f"folder {split}/ with a folder of images per class"
             raise DataError(f"{directory}: no ImageNet here: {folder} is missing, and so are shards {split}-00000-of-…")
     _check_classes(directory)
-    classes, train, test = images(directory)
-    notes = _ignored(directory, classes, train)
+    classes, train, test, others = _scan(directory)
+    notes = _ignored(others, classes, train)
     _check_images(directory, classes, train, test, notes)
     paths = [path for path, _ in train + test]
     faults = list(filter(None, (image_files.fault(directory / path) for path in _to_open(paths))))
@@ -97,13 +110,10 @@ def _check_images(directory: Path, classes: list[str], train: Samples, test: Sam
         raise DataError(f"{directory}: train/{name} has no image, expected some as in val/{name}{more}")
 
 
-def _ignored(directory: Path, classes: list[str], train: Samples) -> list[str]:
+def _ignored(others: Entries, classes: list[str], train: Samples) -> list[str]:
     """Return notes on what is not read: images of other formats, folders in class folders, and empty classes."""
-    folders = [directory / split / name for split in ("train", "val") for name in _classes(directory / split)]
-    suffixes, nested, notes = Counter[str](), list[str](), list[str]()
-    for entries in map(_entries, folders):
-        suffixes.update(f".{entry.name.rpartition('.')[2].lower()}" for entry in entries)
-        nested += [entry.path for entry in entries if entry.is_dir()]
+    suffixes = Counter(f".{entry.name.rpartition('.')[2].lower()}" for entry in others)
+    nested, notes = [entry.path for entry in others if entry.is_dir()], list[str]()
     empty = [classes[number] for number in sorted({*range(len(classes))} - {label for _, label in train})]
     if counts := ", ".join(f"{suffixes[suffix]} {suffix}" for suffix in OTHER_SUFFIXES if suffixes[suffix]):
         notes.append(f"{counts} files are ignored: only .jpeg, .jpg and .png files are read")

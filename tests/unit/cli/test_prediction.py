@@ -126,6 +126,9 @@ def test_choice_without_a_price_or_an_end_is_refused(tmp_path: Path) -> None:
         (("--nodes", "2,1000000"), "--nodes: '1000000': expected numbers from 1 to 100,000"),
         (("--nodes", "9" * 5000), "--nodes: '999"),
         (("--deadline", "soon"), "--deadline: 'soon' is no duration"),
+        (("--deadline", "9" * 400), "--deadline: '999"),
+        (("--epochs", "9" * 400), "train.epochs: 999"),
+        (("--batch-size", "9" * 400), "train.batch_size: 999"),
         (("--engine", "mine"), "--engine: 'mine' is unknown"),
         (("--within", "wifi"), "--within: 'wifi' is unknown"),
         (("--link", "fast"), "--link: 'fast' is no rate"),
@@ -140,8 +143,8 @@ def test_options_that_cannot_be_read_are_named(words: tuple[str, ...], message: 
     [
         *(("--images-per-second", value, "between 1e-06 and 1000000000") for value in ("-1", "0", "nan", "inf")),
         *(("--step-seconds", value, "between 1e-06 and 1000000000") for value in ("-1", "0", "1e-320")),
-        *(("--slots", value, "between 1 and 64") for value in ("-1", "0", "99999999999999999")),
-        *(("--cores", value, "between 1 and 10000") for value in ("-1", "0")),
+        *(("--slots", value, "between 1 and 64") for value in ("-1", "0", "99999999999999999", "9" * 400)),
+        *(("--cores", value, "between 1 and 10000") for value in ("-1", "0", "9" * 400)),
         *(("--node-price", value, "between 0 and 1000000000") for value in ("-1", "nan", "inf")),
         *(("--budget", value, "between 0 and 1000000000") for value in ("-1", "nan")),
         *(("--link", f"{value}gbit", "1kbit to 1000000gbit") for value in ("0", "9" * 40)),
@@ -151,8 +154,9 @@ def test_options_that_cannot_be_read_are_named(words: tuple[str, ...], message: 
 def test_impossible_numbers_are_refused(option: str, value: str, expected: str) -> None:
     refusal = refused(*LINKED, option, value)
     assert refusal.exit_code == 2
-    number = f"{float(value):.12g}" if option not in ("--link", "--latency") else f"'{value}"
+    number = value if option not in ("--link", "--latency") else f"'{value}"
     assert refusal.message.startswith(f"{option}: {number[:20]}")
+    assert len(refusal.message) < 200
     assert expected in refusal.message
 
 

@@ -95,6 +95,12 @@ def test_dry_run_shows_the_most_launches_that_can_follow(
     assert (planned["launches"], planned["most"]) == (launches, most)
 
 
+@pytest.mark.parametrize("words", [("--dry-run",), ("--resume",)])
+def test_file_in_place_of_the_directory_of_a_study_is_refused(cli: Cli, tiny: Path, words: tuple[str, ...]) -> None:
+    refused = cli("study", tiny.name, *words, "--directory", tiny.name)
+    assert (refused.returncode, "dir 'tiny.yaml' is a file" in refused.stderr) == (2, True)
+
+
 def test_number_of_rounds_beyond_the_limit_is_refused(cli: Cli, tiny: Path) -> None:
     refused = cli("study", tiny.name, "--dry-run", "--rounds", "1001")
     assert refused.returncode == 2

@@ -1,6 +1,7 @@
 """Order and number of launches: rounds, the A/A pair, wide intervals, failures, busy machines."""
 
 import hashlib
+import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -150,8 +151,70 @@ def test_most_launches_are_those_until_at_most_rounds() -> None:
         most.append(wide.most())
         launches.append(launch(planned, 100.0 * (1 + planned.round % 3 * of_two_ranks(planned))))
     assert most[: 6 * 3] == list(range(8 * 3, 2 * 3, -1))
-    assert most[6 * 3 :] == [5, 4, 2, 1]  # the second base case has a narrow interval; a last round may need it
+    assert most[6 * 3 :] == [4, 3, 2, 1]  # the second base case has a narrow interval
     assert wide.most() == 0
+
+
+WIDE = {"width": 0.02, "at_least": 6, "at_most": 9}
+STUDIES = {
+    "one base case": study(repetitions=WIDE),
+    "a cell without a base case": study(
+        models=["lenet", "resnet20"], exclude=[{"model": "resnet20", "ranks": 1}], repetitions=WIDE
+    ),
+    "a base case of no other cell": study(
+        options={"precision": ["float32", "bfloat16"]},
+        exclude=[{"ranks": 2, "precision": "bfloat16"}],
+        repetitions=WIDE,
+    ),
+    "engines": study(engines=["ours", "torch-ddp", "ray-torch"], ranks=[2], repetitions=WIDE),
+    "nodes": study(models=["lenet", "resnet20"], ranks=None, nodes=[4, 1, 2], repetitions=WIDE),
+    "one cell": study(ranks=1, repetitions=WIDE),
+    "limits without a width": study(repetitions={"at_least": 3, "at_most": 9}),
+    "a number": study(repetitions=4),
+}
+
+
+def uneven(planned: Planned) -> float:
+    """Return images per second by which no interval becomes narrow."""
+    return random.Random(f"{planned.contestant.key} {planned.round}").uniform(10.0, 1000.0)  # noqa: S311
+
+
+@pytest.mark.parametrize("of", STUDIES.values(), ids=STUDIES)
+def test_most_launches_are_made_if_no_interval_becomes_narrow(of: Study) -> None:
+    schedule, launches = started_schedule(of)
+    most = []
+    while planned := schedule.next():
+        most.append(schedule.most())
+        launches.append(launch(planned, uneven(planned)))
+    assert most == list(range(len(most), 0, -1))
+    assert schedule.most() == 0
+
+
+@pytest.mark.parametrize("of", STUDIES.values(), ids=STUDIES)
+@pytest.mark.parametrize("failing", [0, -1], ids=["the first cell fails", "the last cell fails"])
+def test_most_launches_leave_out_cells_that_are_given_up(of: Study, failing: int) -> None:
+    schedule, launches = started_schedule(of)
+    lost, most = cells(of)[failing].key, []
+    while planned := schedule.next():
+        if schedule.given_up():
+            most.append(schedule.most())
+        fails = planned.contestant.cell.key == lost and planned.round == of.repetitions.at_least - 1
+        launches.append(launch(planned, None if fails else uneven(planned)))
+    assert most == list(range(len(most), 0, -1))
+    resumed = Schedule(of, cells(of), launches, resumed=len(launches))
+    expected, before = resumed.most(), len({(each.key, each.again, each.round) for each in launches})
+    finish(resumed, launches, uneven)
+    assert len({(each.key, each.again, each.round) for each in launches}) - before == expected
+
+
+@pytest.mark.parametrize("of", STUDIES.values(), ids=STUDIES)
+def test_no_more_launches_than_the_most_are_made(of: Study) -> None:
+    schedule, launches = started_schedule(of)
+    most = []
+    while planned := schedule.next():
+        most.append(schedule.most())
+        launches.append(launch(planned, 100.0 + uneven(planned) / 500.0))  # some intervals become narrow
+    assert all(left <= expected for left, expected in zip(range(len(most), 0, -1), most, strict=True))
 
 
 def test_repeats_are_announced_and_part_of_the_remaining_time() -> None:

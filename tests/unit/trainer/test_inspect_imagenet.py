@@ -1,6 +1,7 @@
 """ImageNet's class folders of JPEGs."""
 
 import json
+import os
 import re
 import struct
 from collections.abc import Callable
@@ -124,6 +125,21 @@ def test_note_names_what_is_in_class_folders_and_not_read(tmp_path: Path) -> Non
     assert note.startswith("1 .webp, 2 .bmp, 1 .tif files are ignored: only .jpeg, .jpg and .png files are read; ")
     assert re.search(r"; folders within class folders are ignored: \S+/train/n02/(night|day) and 1 more; ", note)
     assert note.endswith("; folders of train/ without an image are no classes: n03")
+
+
+def test_each_class_folder_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On shared storage, listing a thousand folders of ImageNet takes a while."""
+    samples.imagenet(tmp_path, {**WHOLE, "train/n01/x.bmp": b"", "val/n02/night/a.jpg": JPEG})
+    listed, scandir = list[str](), os.scandir
+
+    def listing(path: Path) -> object:
+        listed.append(str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", listing)
+    assert "1 .bmp files are ignored" in inspect_dataset.inspect("imagenet", tmp_path).note
+    folders = sorted(name for name in listed if Path(name).name.startswith("n0"))
+    assert folders == [f"{tmp_path}/{name}" for name in ("train/n01", "train/n02", "val/n02")]
 
 
 def test_classes_with_training_images_are_counted(tmp_path: Path) -> None:
