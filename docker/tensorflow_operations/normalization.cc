@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -20,13 +19,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
-// Compiled for each of these instruction sets; the loader takes the best one that the CPU has.
-#if defined(__x86_64__)
-#define FOR_EVERY_CPU __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define FOR_EVERY_CPU
-#endif
-#define INLINE inline __attribute__((always_inline))
+#include "numbers.h"
 
 namespace orchestrator {
 
@@ -35,24 +28,6 @@ using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
-
-struct Bfloat16 {
-  uint16_t bits;  // the upper half of a float32
-};
-
-INLINE float Widen(float value) { return value; }
-INLINE float Widen(Bfloat16 value) {
-  const uint32_t bits = uint32_t{value.bits} << 16;
-  float wide;
-  memcpy(&wide, &bits, sizeof wide);
-  return wide;
-}
-INLINE void Narrow(float value, float* out) { *out = value; }
-INLINE void Narrow(float value, Bfloat16* out) {  // to the nearest, ties to even
-  uint32_t bits;
-  memcpy(&bits, &value, sizeof bits);
-  out->bits = static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
 
 // Returns the gradient before the activation: that of its result y, where y is within its bounds.
 template <bool relu, typename T>
@@ -150,15 +125,6 @@ FOR_EVERY_CPU void Back(const T* __restrict dy, const T* __restrict y, const T* 
     }
   }
 }
-
-template <typename T>
-struct Stored {
-  using Type = T;
-};
-template <>
-struct Stored<tensorflow::bfloat16> {
-  using Type = Bfloat16;
-};
 
 // Activations as a matrix. Rows of few channels would make short loops: several pixels are one row then.
 struct Matrix {

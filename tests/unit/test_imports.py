@@ -38,7 +38,7 @@ ROOMS: dict[str, set[str]] = {
     "data": set(),
     "engines": {"", "data", "models", "optim"},
     "models": {"tensorflow_operations"},
-    "optim": set(),
+    "optim": {"tensorflow_operations"},
     "tensorflow_operations": set(),
     "supervision": set(),
     "telemetry": {"supervision"},

@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
+from orchestrator.trainer.tensorflow_operations import momentum as momentum_operation
 
 # Numbers of weights for which ResourceApplyAdam gives parts to other threads, which takes longer than its work.
 HANDED_OVER = range(1024, 65536)
@@ -42,7 +43,7 @@ class Decaying(keras.optimizers.Optimizer):
 
 
 class Momentum(Decaying, keras.optimizers.SGD):
-    """Keras' momentum rule as TensorFlow's fused operations, each one pass over the weights, which costs memory reads.
+    """Keras' momentum rule in as few passes over the weights as possible: they cost memory reads.
 
     It updates all variables in one loop; tf.distribute's way for each of them took a sixth of the trace.
     """
@@ -52,18 +53,8 @@ class Momentum(Decaying, keras.optimizers.SGD):
         decay = rate * self.decay / momentum  # the momentum multiplies it next
         for gradient, variable in zip(grads, variables, strict=True):
             accumulated = self.momentums[self._get_variable_index(variable)]
-            if self._decays_at_once and self._decays(variable):
-                tf.raw_ops.ResourceApplyGradientDescent(
-                    var=accumulated.handle, alpha=decay, delta=tf.convert_to_tensor(variable)
-                )
-            tf.raw_ops.ResourceApplyKerasMomentum(
-                var=variable.handle,
-                accum=accumulated.handle,
-                lr=rate,
-                grad=gradient,
-                momentum=momentum,
-                use_nesterov=self.nesterov,
-            )
+            own = decay if self._decays_at_once and self._decays(variable) else None
+            momentum_operation.update(variable, accumulated, gradient, rate, momentum, own, self.nesterov)
 
     def _decayed(self, gradient: tf.Tensor, variable: Any) -> tf.Tensor:
         return tf.identity(gradient) if self._decays_at_once else super()._decayed(gradient, variable)

@@ -1,0 +1,54 @@
+"""Update of weights by SGD with momentum and weight decay: one pass over them if possible, with the same bits.
+
+On CPUs one operation does it (docker/tensorflow_operations/momentum.cc). Without it, and on GPUs, TensorFlow's
+operations do the same in several passes.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+from orchestrator.trainer.tensorflow_operations import library
+
+
+def update(
+    variable: Any,
+    accumulated: Any,
+    gradient: tf.Tensor,
+    rate: tf.Tensor,
+    momentum: tf.Tensor,
+    decay: "tf.Tensor | None",
+    nesterov: bool,
+) -> None:
+    """Let ``accumulated = (accumulated - decay * variable) * momentum - rate * gradient``, and add it to the weights.
+
+    Args:
+        variable: Weights, float32.
+        accumulated: Their momenta, float32.
+        gradient: Their gradient, float32.
+        rate: Learning rate, float32 scalar.
+        momentum: Share of the momenta that stays, float32 scalar.
+        decay: Share of the weights that is subtracted from the momenta, float32 scalar; None for none.
+        nesterov: Use Nesterov's rule.
+    """
+    # A user's image may have the library of an older checkout.
+    operation = None if nesterov else getattr(library.load(), "orchestrator_momentum", None)
+    pair = {"var": variable.handle, "accum": accumulated.handle}
+    if operation:
+        decays, share = decay is not None, rate if decay is None else decay
+        operation(**pair, grad=_before_cast(gradient), rate=rate, decay=share, momentum=momentum, decays=decays)
+        return
+    if decay is not None:
+        tf.raw_ops.ResourceApplyGradientDescent(
+            var=accumulated.handle, alpha=decay, delta=tf.convert_to_tensor(variable)
+        )
+    tf.raw_ops.ResourceApplyKerasMomentum(**pair, lr=rate, grad=gradient, momentum=momentum, use_nesterov=nesterov)
+
+
+def _before_cast(gradient: tf.Tensor) -> tf.Tensor:
+    """Return a gradient as it was before its cast from bfloat16, which the operation reads as it is."""
+    for kind in ("Identity", "Cast"):
+        source = gradient if tf.executing_eagerly() or gradient.op.type != kind else gradient.op.inputs[0]
+        if source.dtype in (tf.float32, tf.bfloat16):
+            gradient = source
+    return gradient
