@@ -26,7 +26,7 @@ class Rank:
 class Summary:
     """Summary of a run so far, or after its end.
 
-    Means are over all ranks and all steps but the first, which traces. ``images_per_second`` is the sum of all ranks;
+    Means are over all ranks and all steps but the first. ``images_per_second`` is the sum of all ranks;
     ``loss`` (nats) and ``top1`` (0 to 1) are by split; ``progress`` is from 0 to 1 and began at ``start_progress``;
     ``started`` is in unix seconds; ``checkpoint_seconds`` is the mean of a checkpoint; ``reduced_bytes`` is the sum of
     all ranks.

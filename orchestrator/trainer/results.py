@@ -39,7 +39,7 @@ def say(line: str, end: str = "\n") -> None:
 
 
 class Clock:
-    """Clock of an epoch's training steps; its rate excludes the first step of the program, which traces the graph.
+    """Clock of an epoch's training steps; its rate excludes the first step of the program, which prepares the others.
 
     The rate ends with the last step, since TensorFlow has taken up to a second to dispose of the input afterwards. It
     is 0 if no step counts.

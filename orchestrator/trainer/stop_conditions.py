@@ -103,7 +103,7 @@ class StopControl:
         tracing = self._longest.get("first", 0.0)
         if part == "evaluation":  # its steps do less than those of training, after a trace of their own
             batches = math.ceil(self.trainer.test_split.size / (hvd.size() * self.trainer.images_per_pass))
-            return tracing + batches * self._longest.get("step", 0.0)  # excludes the first, which traces
+            return tracing + batches * self._longest.get("step", 0.0)  # excludes the first, which is longer
         return _checkpoint_bytes(self.trainer) / CHECKPOINT_BYTES_PER_SECOND if part == "checkpoint" else tracing
 
     @contextmanager
@@ -119,7 +119,7 @@ class StopControl:
         self._call_started = time.monotonic()
 
     def end_call(self, steps: int) -> None:
-        """Record the end of a call of ``steps`` steps; the first one, which traces, is recorded separately."""
+        """Record the end of a call of ``steps`` steps; the first one, which is longer, is recorded separately."""
         seconds, self._call_started = time.monotonic() - self._call_started, time.monotonic()
         if self.trainer.step == self.trainer.steps_before + 1:
             return self._record_longest("first", seconds)

@@ -45,7 +45,7 @@ STEP_SECONDS = Metric(
     "seconds",
     "The host's monotonic clock, from the end of one step to the end of the next; an epoch's first begins where its"
     " input is asked for. If a call has several short steps, each counts as their mean."
-    " The first step of a run, which traces, and checkpoints within an epoch are left out.",
+    " The first step of a run, which prepares the others, and checkpoints within an epoch are left out.",
     buckets=STEP,
 )
 STEP_PART_SECONDS = Metric(
@@ -60,7 +60,7 @@ STEP_PART_SECONDS = Metric(
 FIRST_STEP_SECONDS = Metric(
     "orchestrator_training_first_step_seconds",
     "gauge",
-    "Time of the run's first step, which traces the graph.",
+    "Time of the run's first step, in which TensorFlow prepares its operations.",
     "seconds",
     "As the other steps, which leave it out.",
 )
