@@ -51,12 +51,12 @@ print(f"rank {{hvd.rank()}}: {{averages[0].numpy().tolist()}} waited {{statistic
 
 @contextmanager
 def watching() -> Iterator[list[str]]:
-    """Collect all snapshots that ranks on this machine write, ten times a second."""
+    """Collect all snapshots that ranks on this machine write, fifty times a second."""
     texts: list[str] = []
     stopped = threading.Event()
 
     def collect() -> None:
-        while not stopped.wait(0.1):
+        while not stopped.wait(0.02):
             texts.extend(content.decode() for content in snapshots.live(snapshots.DIRECTORY))
 
     watcher = threading.Thread(target=collect)
