@@ -15,7 +15,7 @@ BROKEN = """\
 W: GPG error: https://repo.example.org stable InRelease: The following signatures were invalid: EXPKEYSIG 0123
 E: The repository 'https://repo.example.org stable InRelease' is not signed.
 N: See apt-secure(8) manpage for repository creation and user configuration details.
-W: http://deb.debian.org/dists/bookworm/InRelease: Key is stored in legacy trusted.gpg keyring
+W: http://mirror.example.org/dists/bookworm/InRelease: Key is stored in legacy trusted.gpg keyring
 E: Some index files failed to download. They have been ignored, or old ones used instead.
 """
 LOCKED = "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 7 (apt-get)"
