@@ -13,6 +13,8 @@ from itertools import accumulate, groupby
 import horovod.tensorflow as hvd
 import tensorflow as tf
 
+from orchestrator.trainer.tensorflow_operations import casts
+
 DTYPES = {"fp16": tf.float16, "bf16": tf.bfloat16}
 CARRIER = tf.float16  # 16 bits that every transport of Horovod moves; nothing is calculated in it
 ALIGNED = 32  # numbers of 16 bits: TensorFlow slices pieces of whole 64 bytes without copying them (tensor_util.h)
@@ -54,9 +56,7 @@ def undo_upcast(gradient: tf.Tensor, kind: str) -> tf.Tensor:
 
     The bits that travel are the same, without being widened and rounded again. For compiled functions.
     """
-    if gradient.op.type == "Cast" and gradient.op.inputs[0].dtype == DTYPES[kind]:
-        return gradient.op.inputs[0]
-    return gradient
+    return casts.undo(gradient, DTYPES[kind])
 
 
 def means(tensors: list[tf.Tensor], kind: str, predivide: float, name: str) -> list[tf.Tensor]:

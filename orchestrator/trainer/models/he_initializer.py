@@ -24,7 +24,7 @@ class HeNormal(keras.initializers.HeNormal):
     postponed = False
 
     def __call__(self, shape: Sequence[int], dtype: str) -> tf.Tensor:
-        """Draw weights; within :func:`postponed`, return ones of any value."""
+        """Draw weights; within :func:`postponed`, return weights of any value."""
         self.postponed = HeNormal.postpone
         return tf.raw_ops.Empty(shape=shape, dtype=dtype) if self.postponed else super().__call__(shape, dtype)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from orchestrator.trainer.tensorflow_operations import library
+from orchestrator.trainer.tensorflow_operations import casts, library
 
 
 def update(
@@ -47,8 +47,7 @@ def update(
 
 def _before_cast(gradient: tf.Tensor) -> tf.Tensor:
     """Return a gradient as it was before its cast from bfloat16, which the operation reads as it is."""
-    for kind in ("Identity", "Cast"):
-        source = gradient if tf.executing_eagerly() or gradient.op.type != kind else gradient.op.inputs[0]
-        if source.dtype in (tf.float32, tf.bfloat16):
-            gradient = source
-    return gradient
+    if tf.executing_eagerly():
+        return gradient
+    source = gradient.op.inputs[0] if gradient.op.type == "Identity" else gradient
+    return casts.undo(source, tf.bfloat16)
