@@ -52,7 +52,7 @@ def implementations(geometry: Geometry, batch: int, dtype: str) -> dict[str, dic
     size = [geometry.height, geometry.width, geometry.channels, geometry.filters]
     grid = [batch, geometry.rows, geometry.columns, geometry.channels]
     x, kernel = (tf.random.stateless_normal(shape, [1, 2], dtype=dtype) for shape in (grid, size))
-    operations = geometry.operations_of(tf.TensorShape(size))
+    operations = geometry.operations_of(tf.TensorShape(size), dtype)
     upstream = operations["forward"][KERNEL](x, kernel)
     arguments = {"forward": (x, kernel), "inputs": (x, kernel, upstream), "weights": (x, upstream)}
     if geometry.channels == CHANNELS:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Compile this project's operations for the TensorFlow of this environment, whose version is in the library's name. The
-# first argument is the framework.
+# Compile this project's operations for the TensorFlow of this environment. The first argument is the framework. The
+# library's name has TensorFlow's version and the number of orchestrator/trainer/tensorflow_operations/library.py.
 set -eux
 test "$1" != pytorch || exit 0
 cd /tmp/tensorflow_operations
@@ -8,4 +8,4 @@ site=$(python -c 'import site; print(site.getsitepackages()[0])')
 version=$(python -c 'import tensorflow; print(tensorflow.__version__)')
 # -w: the headers of TensorFlow cause warnings.
 g++ -std=c++17 -O3 -fPIC -shared -w -DEIGEN_MAX_ALIGN_BYTES=64 "-I$site/tensorflow/include" *.cc \
-  -o "/opt/orchestrator/lib/orchestrator-tensorflow-$version.so" "-L$site/tensorflow" -l:libtensorflow_framework.so.2
+  -o "/opt/orchestrator/lib/orchestrator-tensorflow-$version-2.so" "-L$site/tensorflow" -l:libtensorflow_framework.so.2

@@ -106,11 +106,15 @@ FOR_EVERY_CPU void Reduce(const T* dy, const T* y, const T* x, int64_t rows, int
   }
 }
 
-// Writes dz, which is the gradient of what was added.
-template <bool relu, typename T>
-FOR_EVERY_CPU void Mask(const T* __restrict dy, const T* __restrict y, int64_t count, float ceiling,
-                        T* __restrict dz) {
-  for (int64_t n = 0; n < count; ++n) Narrow(Masked<relu>(dy[n], y[n], ceiling), dz + n);
+// Writes dz, which is the gradient of what was added. If y has two uses, the sum of their gradients is dy.
+template <bool relu, bool two, typename T>
+FOR_EVERY_CPU void Mask(const T* __restrict dy, const T* __restrict other, const T* __restrict y, int64_t count,
+                        float ceiling, T* __restrict dz) {
+  for (int64_t n = 0; n < count; ++n) {
+    T sum = dy[n];
+    if (two) Narrow(Widen(dy[n]) + Widen(other[n]), &sum);  // rounded as AddN does it
+    Narrow(Masked<relu>(sum, y[n], ceiling), dz + n);
+  }
 }
 
 template <bool relu, typename T>
@@ -266,7 +270,8 @@ class Normalize : public Operation<TensorType> {
   }
 };
 
-// Inputs: dy, y, x, gamma, mean, variance. Outputs: gradients of x, gamma, beta and side.
+// Inputs: dy, for one or two uses of y, y, x, gamma, mean, variance. Outputs: gradients of x, gamma, beta and side. Two
+// uses are allowed only with a side.
 template <typename TensorType>
 class NormalizeGradient : public Operation<TensorType> {
  public:
@@ -274,31 +279,38 @@ class NormalizeGradient : public Operation<TensorType> {
   using T = typename Operation<TensorType>::T;
 
   void Compute(OpKernelContext* context) override {
-    const Tensor& images = context->input(2);
+    const int uses = context->num_inputs() - 5;
+    const Tensor& images = context->input(uses + 1);
     this->RequireChannels(context, images.shape());
     if (!context->status().ok()) return;
     const Matrix matrix(images.shape());
     const int64_t channels = matrix.channels, width = matrix.width;
-    this->RequireShapes(context, {0, 1}, images.shape());
-    this->RequireShapes(context, {3, 4, 5}, TensorShape({channels}));
+    this->RequireShapes(context, {0, uses - 1, uses}, images.shape());
+    this->RequireShapes(context, {uses + 2, uses + 3, uses + 4}, TensorShape({channels}));
     if (!context->status().ok()) return;
+    const int sides = context->num_outputs() - 3;
+    OP_REQUIRES(context, sides <= 1 && uses <= 1 + sides,
+                absl::InvalidArgumentError(absl::StrCat(uses, " gradients and ", sides,
+                                                        " sides, expected 1 and 0, or at most 2 and 1")));
     Tensor* outputs[4] = {};
     for (int n = 0; n < context->num_outputs(); ++n) {
       const TensorShape shape = n == 1 || n == 2 ? TensorShape({channels}) : images.shape();
       OP_REQUIRES_OK(context, context->allocate_output(n, shape, &outputs[n]));
     }
-    const T *dy = this->Data(context->input(0)), *y = this->Data(context->input(1)), *x = this->Data(images);
+    const T *dy = this->Data(context->input(0)), *other = this->Data(context->input(uses - 1)),
+            *y = this->Data(context->input(uses)), *x = this->Data(images);
     T *dx = this->Data(*outputs[0]), *dside = outputs[3] ? this->Data(*outputs[3]) : nullptr;
-    const float *gamma = this->Floats(context->input(3)), *mean = this->Floats(context->input(4)),
-                *variance = this->Floats(context->input(5));
+    const float *gamma = this->Floats(context->input(uses + 2)), *mean = this->Floats(context->input(uses + 3)),
+                *variance = this->Floats(context->input(uses + 4));
 
     const bool masked = this->relu_ && !dside;  // dside has the masked gradient
     const T* dz = dside ? dside : dy;
-    const auto mask = this->relu_ ? Mask<true, T> : Mask<false, T>;
+    const auto mask = this->relu_ ? (uses == 2 ? Mask<true, true, T> : Mask<true, false, T>)
+                                  : (uses == 2 ? Mask<false, true, T> : Mask<false, false, T>);
     const auto reduce = masked ? Reduce<true, T> : Reduce<false, T>;
     const std::vector<float> means = matrix.InRow({mean, mean + channels});
     const auto total = this->Sums(context, matrix, [&](int64_t at, int64_t rows, float* one, float* two) {
-      if (dside) mask(dy + at, y + at, rows * width, this->ceiling_, dside + at);
+      if (dside) mask(dy + at, other + at, y + at, rows * width, this->ceiling_, dside + at);
       reduce(dz + at, y + at, x + at, rows, width, means.data(), this->ceiling_, one, two);
     });
     std::vector<float> mean_dz(channels), by_dz(channels), by_x(channels);
@@ -331,12 +343,14 @@ REGISTER_OP("OrchestratorNormalize")
       return absl::OkStatus();
     });
 REGISTER_OP("OrchestratorNormalizeGradient")
-    .Input("dy: T").Input("y: T").Input("x: T").Input("gamma: float").Input("mean: float").Input("variance: float")
+    .Input("dy: uses * T").Input("y: T").Input("x: T").Input("gamma: float").Input("mean: float").Input("variance: float")
     .Output("dx: T").Output("dgamma: float").Output("dbeta: float").Output("dside: added * T")
-    .Attr("T: {float, bfloat16}").Attr("added: int >= 0").Attr("ceiling: float").Attr("epsilon: float")
+    .Attr("T: {float, bfloat16}").Attr("uses: int >= 1").Attr("added: int >= 0").Attr("ceiling: float")
+    .Attr("epsilon: float")
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* context) {
+      const int images = context->num_inputs() - 4;
       for (int n = 0; n < context->num_outputs(); ++n) {
-        context->set_output(n, context->input(n == 1 || n == 2 ? 3 : 2));
+        context->set_output(n, context->input(n == 1 || n == 2 ? images + 1 : images));
       }
       return absl::OkStatus();
     });

@@ -12,6 +12,7 @@ from orchestrator.schema import TrainConfig
 from orchestrator.trainer.comm import allreduce
 from orchestrator.trainer.optim import accumulation
 from orchestrator.trainer.rank_setup import Trainer
+from orchestrator.trainer.tensorflow_operations import casts
 
 # (images and labels of some batches, learning rates, votes, sums) -> (sums, times, votes of all ranks)
 TrainStep = Callable[[tf.Tensor, tf.Tensor, np.ndarray, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor, tf.Tensor]]
@@ -83,7 +84,9 @@ def _step(trainer: Trainer) -> Step:
             passes, trainer.passes, trainer.variables, images, labels
         )
         gradients, ready = allreduce.allreduce_mean(local_gradients, config)
-        ready = ready if hvd.size() > 1 else trainer.profile.watch(local_gradients)
+        ready = (
+            ready if hvd.size() > 1 else trainer.profile.watch([casts.undo(g, tf.bfloat16) for g in local_gradients])
+        )
         update = partial(optimizer.apply, gradients, model.trainable_variables)
         return guard.apply(update, local_scores, gradients, before), ready
 

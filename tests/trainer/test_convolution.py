@@ -3,6 +3,7 @@
 import ctypes
 import json
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
+from orchestrator.trainer import cpu_model
 from orchestrator.trainer.autotune import choose_convolutions
 from orchestrator.trainer.comm import allreduce
-from orchestrator.trainer.models import convolution_products, convolution_weight_gradient
+from orchestrator.trainer.models import convolution, convolution_products, convolution_weight_gradient
 from orchestrator.trainer.models.convolution import Convolution2D, Geometry, Ways
+from orchestrator.trainer.tensorflow_operations import library
 from tests import samples
 
 Size = int | tuple[int, int]
@@ -58,11 +61,11 @@ def gradients(
     return [np.asarray(part) for part in step(images)]
 
 
-def other_ways(layer: Convolution2D, pixels: int) -> Ways:
+def other_ways(layer: Convolution2D, pixels: int, dtype: str = "float32") -> Ways:
     """Return every available implementation except TensorFlow's kernel."""
     geometry = layer.geometry(tf.TensorShape([2, pixels, pixels, 5]))
     kernel = tf.TensorShape([geometry.height, geometry.width, 5, 7])
-    return Ways(**{name: list(by_name)[-1] for name, by_name in geometry.operations_of(kernel).items()})
+    return Ways(**{name: list(by_name)[-1] for name, by_name in geometry.operations_of(kernel, dtype).items()})
 
 
 @pytest.mark.parametrize("at_once", [1, 1 << 20])
@@ -91,8 +94,19 @@ def test_unequal_strides_dilation_and_channels_first_equal_keras(
 
 def test_large_images_use_shifts_and_small_images_use_products() -> None:
     small, large = (Geometry(3, 3, 1, "SAME", pixels, pixels, 8, 8) for pixels in (8, 9))
-    names = [list(geometry.operations_of(tf.TensorShape([3, 3, 8, 8]))["weights"]) for geometry in (small, large)]
+    kernel = tf.TensorShape([3, 3, 8, 8])
+    names = [list(geometry.operations_of(kernel, "float32")["weights"]) for geometry in (small, large)]
     assert names == [["kernel", "product"], ["kernel", "shifts"]]
+    assert list(small.operations_of(kernel, "bfloat16")["weights"]) == ["kernel", "product", "pairs"]
+
+
+def test_choice_that_this_image_does_not_have_is_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that an image with the operation started goes on in an older one."""
+    monkeypatch.setattr(library, "load", lambda: None)
+    geometry, kernel = Geometry(3, 3, 1, "SAME", 8, 8, 8, 8), tf.TensorShape([3, 3, 8, 8])
+    chosen = convolution.implementations(geometry, kernel, tf.bfloat16, Ways(weights="pairs"))
+    assert isinstance(chosen["weights"], partial)
+    assert chosen["weights"].func is convolution_weight_gradient.to_weights
 
 
 def test_choices_are_measured_once_per_node_and_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -114,6 +128,22 @@ def test_choices_are_measured_once_per_node_and_configuration(monkeypatch: pytes
     file.write_text("{")
     assert choose_convolutions.choose(config, model, 4).keys() == choices.keys()
     assert json.loads(file.read_text()).keys() == stored.keys()
+
+
+def test_pairs_are_measured_only_with_the_instruction_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    timed: list[set[str]] = []
+    fastest = choose_convolutions._fastest
+
+    def record(by_name: dict[str, Any], arguments: tuple[tf.Tensor, ...]) -> str:
+        timed.append({*by_name})
+        return fastest(by_name, arguments)
+
+    monkeypatch.setattr(choose_convolutions, "_fastest", record)
+    geometry = Geometry(3, 3, 1, "SAME", 8, 8, 8, 8)
+    for instructions in ({"avx512f"}, {"avx512f", "avx512_bf16"}):
+        monkeypatch.setattr(cpu_model, "instructions", lambda found=instructions: found)
+        choose_convolutions.fastest(geometry, 2, "bfloat16")
+    assert [{"pairs"} <= names for names in timed] == [False, False, False, False, False, True]
 
 
 def test_layers_that_keras_computes_are_not_measured() -> None:
@@ -139,7 +169,8 @@ def test_outputs_and_gradients_equal_keras_in_16_bits(
     monkeypatch: pytest.MonkeyPatch, size: Size, stride: int, pixels: int, padding: str
 ) -> None:
     exact = gradients(layers.Conv2D, size, stride, pixels, padding)
-    ways = other_ways(Convolution2D(7, size, strides=stride, padding=padding), pixels)
+    ways = other_ways(Convolution2D(7, size, strides=stride, padding=padding), pixels, "bfloat16")
+    assert ways.weights == "pairs"
     monkeypatch.setattr(Convolution2D, "ways", ways)
     keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
     for actual, reference in zip(gradients(Convolution2D, size, stride, pixels, padding), exact, strict=True):

@@ -68,6 +68,30 @@ def test_bfloat16_is_as_close_to_float32_as_tensorflows(activation: str) -> None
         assert errors[0] <= 1.1 * errors[1] + 1e-6
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("activation", ["linear", "relu"])
+def test_gradients_of_two_uses_have_the_bits_of_their_sum(activation: str, dtype: str) -> None:
+    keras.mixed_precision.set_dtype_policy("float32" if dtype == "float32" else f"mixed_{dtype}")
+    random = np.random.default_rng(3)
+    images, side, first, second = (tf.cast(random.normal(size=(4, 6, 6, 48)), dtype) for _ in range(4))
+    layer = FusedBatchNormalization(activation)
+    layer.build([tuple(images.shape)] * 2)
+
+    def run(*upstream: tf.Tensor) -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            tape.watch([images, side])
+            outputs = layer([images, side], training=True)
+            uses = [outputs * 1 for _ in upstream]
+        gradients: list[tf.Tensor] = tape.gradient(uses, [images, side, layer.gamma.value], list(upstream))
+        return gradients
+
+    apart = tf.function(run, autograph=False).get_concrete_function(first, second)
+    kinds = {operation.type: operation for operation in apart.graph.get_operations()}
+    assert kinds["OrchestratorNormalizeGradient"].get_attr("uses") == 2
+    for actual, expected in zip(apart(first, second), tf.function(run, autograph=False)(first + second), strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
 def test_results_do_not_depend_on_the_number_of_threads() -> None:
     digests = {subprocess.check_output([sys.executable, "-c", BITS, str(threads)]) for threads in (1, 2, 3)}
     assert len(digests) == 1
@@ -98,7 +122,15 @@ def test_images_without_channels_are_refused(shape: tuple[int, ...]) -> None:
         library.load().orchestrator_normalize(x=images, gamma=none, beta=none, side=[], **settings)
     statistics = {"gamma": none, "mean": none, "variance": none, "added": 0}
     with pytest.raises(tf.errors.InvalidArgumentError, match="expected one or more channels"):
-        library.load().orchestrator_normalize_gradient(dy=images, y=images, x=images, **statistics, **settings)
+        library.load().orchestrator_normalize_gradient(dy=[images], y=images, x=images, **statistics, **settings)
+
+
+@pytest.mark.parametrize(("uses", "added"), [(2, 0), (3, 1), (1, 2)])
+def test_gradients_that_the_operation_cannot_add_up_are_refused(uses: int, added: int) -> None:
+    images, numbers = tf.ones([2, 3, 3, 4]), tf.ones([4])
+    inputs = {"dy": [images] * uses, "y": images, "x": images, "gamma": numbers, "mean": numbers, "variance": numbers}
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"{uses} gradients and {added} sides, expected"):
+        library.load().orchestrator_normalize_gradient(**inputs, added=added, ceiling=-1.0, epsilon=1e-5)
 
 
 def test_equal_pixels_have_no_variance() -> None:

@@ -16,11 +16,13 @@ import keras
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
+from orchestrator.trainer import cpu_model
 from orchestrator.trainer.autotune import measurements
-from orchestrator.trainer.models.convolution import KERNEL, Convolution2D, Geometry, Ways
+from orchestrator.trainer.models.convolution import KERNEL, PAIRS, Convolution2D, Geometry, Ways
 
 LIMIT, TRIALS = 2.5, 2  # seconds after which no further convolution is measured, and times of each implementation
 MIN_GAIN = 1.1  # of an implementation over the kernel
+PAIRS_NEED = "avx512_bf16"  # without it, pairs are so slow that nothing else would be measured within LIMIT
 
 
 def choose(config: TrainConfig, model: keras.Model, images: int) -> dict[str, str]:
@@ -60,7 +62,9 @@ def fastest(geometry: Geometry, images: int, dtype: str) -> Ways:
     """Time the implementations of a convolution, and return the fastest ones."""
     x = tf.ones([images, geometry.rows, geometry.columns, geometry.channels], dtype)  # random ones take longer to draw
     kernel = tf.ones([geometry.height, geometry.width, geometry.channels, geometry.filters], dtype)
-    operations = geometry.operations_of(kernel.shape)
+    operations = geometry.operations_of(kernel.shape, dtype)
+    if PAIRS_NEED not in cpu_model.instructions():
+        operations["weights"].pop(PAIRS, None)
     upstream = operations["forward"][KERNEL](x, kernel)
     arguments = {"forward": (x, kernel), "inputs": (x, kernel, upstream), "weights": (x, upstream)}
     return Ways(**{name: _fastest(by_name, arguments[name]) for name, by_name in operations.items()})

@@ -16,6 +16,7 @@ from keras import layers
 from orchestrator.trainer.tensorflow_operations import library
 
 CEILINGS = {"linear": -1.0, "relu": math.inf, "relu6": 6.0}  # the largest output; a negative one stands for no ReLU
+MOST_PARTS = 2  # of a gradient that the operation adds up: those of a block's next convolution and of its shortcut
 
 
 @keras.saving.register_keras_serializable(package="orchestrator")
@@ -123,9 +124,23 @@ def _gradient(operation: tf.Operation, upstream: tf.Tensor, *_: tf.Tensor) -> li
     outputs, mean, variance = operation.outputs
     settings = {name: operation.get_attr(name) for name in ("ceiling", "epsilon")}
     gradients = library.load().orchestrator_normalize_gradient(
-        dy=upstream, y=outputs, x=images, gamma=gamma, mean=mean, variance=variance, added=len(added), **settings
+        dy=_parts(upstream) if added else [upstream],
+        y=outputs,
+        x=images,
+        gamma=gamma,
+        mean=mean,
+        variance=variance,
+        added=len(added),
+        **settings,
     )
     return [*gradients[:3], *gradients.dside]
+
+
+def _parts(upstream: tf.Tensor) -> list[tf.Tensor]:
+    """Return the two gradients whose sum ``upstream`` is, which the operation adds up, or ``upstream`` alone."""
+    if tf.executing_eagerly() or upstream.op.type != "AddN" or len(upstream.op.inputs) > MOST_PARTS:
+        return [upstream]
+    return list(upstream.op.inputs)
 
 
 def normalization(activation: str = "linear", gamma: str = "ones", epsilon: float = 1e-5) -> FusedBatchNormalization:

@@ -10,9 +10,10 @@ import tensorflow as tf
 from keras import layers
 
 from orchestrator.trainer.models import convolution_products, convolution_weight_gradient
+from orchestrator.trainer.tensorflow_operations import weight_gradient
 
 PATCHED_PIXELS = 64  # of the result; with more, writing every pixel's patch costs more than the product gains
-KERNEL, PRODUCT, SHIFTS = "kernel", "product", "shifts"
+KERNEL, PRODUCT, SHIFTS, PAIRS = "kernel", "product", "shifts", "pairs"
 Operation = Callable[..., tf.Tensor]
 
 
@@ -51,8 +52,8 @@ class Geometry(NamedTuple):
         """Implementations without a measurement."""
         return Ways(weights=PRODUCT if self.height * self.width == 1 else KERNEL)
 
-    def operations_of(self, kernel: tf.TensorShape) -> dict[str, dict[str, Operation]]:
-        """Return the implementations of each field of :class:`Ways`, by name.
+    def operations_of(self, kernel: tf.TensorShape, dtype: "tf.DType | str") -> dict[str, dict[str, Operation]]:
+        """Return the implementations in ``dtype`` of each field of :class:`Ways`, by name.
 
         ``forward`` takes images and the kernel, ``inputs`` images, the kernel and the gradient of the result, and
         ``weights`` images and that gradient.
@@ -78,6 +79,8 @@ class Geometry(NamedTuple):
             )
         elif (self.height, self.width, stride, padding) == (3, 3, 1, "SAME"):
             operations["weights"][SHIFTS] = convolution_products.by_shifts
+        if weight_gradient.exists_for(dtype):
+            operations["weights"][PAIRS] = partial(weight_gradient.to_weights, kernel, stride=stride, padding=padding)
         if small:
             operations["inputs"][PRODUCT] = lambda x, k, up: convolution_products.to_inputs(x.shape, k, up, stride)
         return operations
@@ -109,7 +112,7 @@ class Convolution2D(layers.Conv2D):
 
 def _convolved(inputs: tf.Tensor, kernel: tf.Tensor, geometry: Geometry, ways: Ways) -> tf.Tensor:
     kernel = tf.convert_to_tensor(kernel)
-    chosen = implementations(geometry, kernel.shape, ways)
+    chosen = implementations(geometry, kernel.shape, kernel.dtype, ways)
 
     @tf.custom_gradient
     def convolve(x: tf.Tensor, weights: tf.Tensor) -> tuple[tf.Tensor, object]:
@@ -122,6 +125,7 @@ def _convolved(inputs: tf.Tensor, kernel: tf.Tensor, geometry: Geometry, ways: W
     return result
 
 
-def implementations(geometry: Geometry, kernel: tf.TensorShape, ways: Ways) -> Mapping[str, Operation]:
-    """Return the implementation of each product."""
-    return {name: by_name[getattr(ways, name)] for name, by_name in geometry.operations_of(kernel).items()}
+def implementations(geometry: Geometry, kernel: tf.TensorShape, dtype: tf.DType, ways: Ways) -> Mapping[str, Operation]:
+    """Return the chosen implementation of each product; TensorFlow's kernel for one that this image does not have."""
+    operations = geometry.operations_of(kernel, dtype)
+    return {name: by_name.get(getattr(ways, name), by_name[KERNEL]) for name, by_name in operations.items()}

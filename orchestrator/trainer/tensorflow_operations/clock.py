@@ -15,8 +15,8 @@ def read(after: Sequence[tf.Tensor]) -> tf.Tensor:
     On a GPU, tensors are launched before they are computed. Its stream works in order, so a number of one of them,
     taken after all were launched, reaches the host when all are computed.
     """
-    if hasattr(ops := library.load(), "orchestrator_clock"):  # a user's image may have the library of an older checkout
-        return ops.orchestrator_clock(after=after)
+    if operations := library.load():
+        return operations.orchestrator_clock(after=after)
     with tf.control_dependencies(after):
         number = tf.reshape(after[-1], [-1])[:1]
     seconds = tf.numpy_function(lambda _: np.float64(time.perf_counter()), [number], tf.float64)

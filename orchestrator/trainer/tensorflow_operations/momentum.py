@@ -31,12 +31,13 @@ def update(
         decay: Share of the weights that is subtracted from the momenta, float32 scalar; None for none.
         nesterov: Use Nesterov's rule.
     """
-    # A user's image may have the library of an older checkout.
-    operation = None if nesterov else getattr(library.load(), "orchestrator_momentum", None)
+    operations = None if nesterov else library.load()
     pair = {"var": variable.handle, "accum": accumulated.handle}
-    if operation:
+    if operations:
         decays, share = decay is not None, rate if decay is None else decay
-        operation(**pair, grad=_before_cast(gradient), rate=rate, decay=share, momentum=momentum, decays=decays)
+        operations.orchestrator_momentum(
+            **pair, grad=_before_cast(gradient), rate=rate, decay=share, momentum=momentum, decays=decays
+        )
         return
     if decay is not None:
         tf.raw_ops.ResourceApplyGradientDescent(
