@@ -29,6 +29,7 @@ MODELS = (
     "sparse_gradients",
     "groups_of_the_tensorflow_api",
     "groups_of_frozen_layers",
+    "two_synchronised_normalizations",
     "fit_with_callbacks",
     "local_layers",
     "local_variables_of_the_broadcast",

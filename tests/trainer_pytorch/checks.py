@@ -183,14 +183,17 @@ def check_sync_batch_norm_options() -> None:
 
 def check_sync_batch_norm_in_16_bits() -> None:
     """Use more values per channel than float16 can count."""
-    for dtype in (torch.bfloat16, torch.float16):
+    for dtype, momentum in ((torch.bfloat16, 0.1), (torch.float16, 0.1), (torch.bfloat16, None)):
         parts = [torch.randn(2, 3, 40000, generator=torch.Generator().manual_seed(rank)) for rank in range(2)]
-        layer, reference = hvd.SyncBatchNorm(3), torch.nn.BatchNorm1d(3)
-        outputs = layer(parts[hvd.rank()].to(dtype))
+        reference = torch.nn.BatchNorm1d(3, momentum=momentum)
         expected = reference(torch.cat(parts).to(dtype).float())
-        assert outputs.dtype == dtype
-        assert_close(outputs.float(), expected[2 * hvd.rank() :][:2], rtol=0.02, atol=0.02)
-        assert_close(layer.running_var, reference.running_var, rtol=1e-3, atol=0)
+        for kept, tolerance in ((torch.float32, 1e-3), (dtype, 1e-2)):
+            layer = hvd.SyncBatchNorm(3, momentum=momentum).to(kept)
+            outputs = layer(parts[hvd.rank()].to(dtype))
+            assert outputs.dtype == dtype
+            assert_close(outputs.float(), expected[2 * hvd.rank() :][:2], rtol=0.02, atol=0.02)
+            assert layer.running_var.dtype == kept
+            assert_close(layer.running_var.float(), reference.running_var, rtol=tolerance, atol=0)
 
 
 def check_elastic_state() -> None:

@@ -143,6 +143,17 @@ def check_groups_of_frozen_layers() -> None:
     same(model)
 
 
+def check_two_synchronised_normalizations() -> None:
+    layers = [hvt.SyncBatchNormalization(), keras.layers.Dense(2), hvt.SyncBatchNormalization(), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.Input((3,)), *layers])
+    model.compile(hvd.DistributedOptimizer(keras.optimizers.SGD(0.01)), keras.losses.MeanSquaredError())
+    fit(model, hvd.callbacks.BroadcastGlobalVariablesCallback(0))
+    same(model)
+    path = Path(tempfile.mkdtemp()) / ("model.h5" if KERAS_2 else "model.keras")
+    model.save(path)
+    np.testing.assert_allclose(hvd.load_model(str(path)).predict(X, verbose=0), model.predict(X, verbose=0), rtol=1e-5)
+
+
 def check_fit_with_callbacks() -> None:
     rate = 0.1 * hvd.size()
     optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(rate, momentum=0.5))

@@ -83,13 +83,14 @@ def check_groups_without_gradients() -> None:
 
 
 def check_batch_normalization() -> None:
-    whole = np.random.default_rng(0).normal(size=(8, 3)).astype("float32")
-    synchronised, reference = hvd.SyncBatchNormalization(), keras.layers.BatchNormalization()
-    part = whole[hvd.rank() * 4 :][:4]
-    normalized = synchronised(part, training=True).numpy()
-    expected = reference(whole, training=True).numpy()[hvd.rank() * 4 :][:4]
-    np.testing.assert_allclose(normalized, expected, atol=1e-5)
-    np.testing.assert_allclose(synchronised.moving_variance, reference.moving_variance, rtol=1e-5)
+    """Use also a mean that is large compared to the deviation, as of years."""
+    for mean, tolerance in ((0, 1e-5), (2000, 3e-3)):
+        whole = (mean + np.random.default_rng(0).normal(size=(8, 3))).astype("float32")
+        synchronised, reference = hvd.SyncBatchNormalization(), keras.layers.BatchNormalization()
+        normalized = synchronised(whole[hvd.rank() * 4 :][:4], training=True).numpy()
+        expected = reference(whole, training=True).numpy()[hvd.rank() * 4 :][:4]
+        np.testing.assert_allclose(normalized, expected, atol=tolerance)
+        np.testing.assert_allclose(synchronised.moving_variance, reference.moving_variance, rtol=1e-5)
 
 
 def check_elastic_state_of_variables() -> None:

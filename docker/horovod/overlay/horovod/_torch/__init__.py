@@ -29,7 +29,7 @@ def batch_norm(layer: Any, values: Any) -> Any:
 
 
 def _update(layer: Any, mean: Any, variance: Any) -> None:
-    """Move the layer's running mean and variance towards these."""
-    share = 1 / layer.num_batches_tracked if layer.momentum is None else layer.momentum
-    layer.running_mean.lerp_(mean, share)
-    layer.running_var.lerp_(variance, share)
+    """Move the layer's running mean and variance, which have 16 bits in a model of 16 bits, towards these."""
+    share = 1 / float(layer.num_batches_tracked) if layer.momentum is None else layer.momentum
+    for running, new in ((layer.running_mean, mean), (layer.running_var, variance)):
+        running.copy_(torch.lerp(running.to(new.dtype), new, share))
