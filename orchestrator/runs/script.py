@@ -37,8 +37,8 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
     """Locate the script that ``argv`` runs; return the directory to send, and the command as run from inside it.
 
     The script is the first argument that ends in .py or is a local file; ``python -m module`` sends the current
-    directory. A path to an interpreter becomes its name on the nodes, and Python runs a file in Python that cannot be
-    executed. Raises ConfigError if there is no script, it cannot be executed, or a launcher is named.
+    directory. A path to an interpreter becomes its name on the nodes, and Python runs a file in Python that is named
+    alone. Raises ConfigError if there is no script, it cannot be executed, or a launcher is named.
     """
     if not argv:
         raise ConfigError(["run: nothing to run: `orchestrator run -- python my_script.py`"])
@@ -50,9 +50,10 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
             return Path.cwd(), list(argv)
         path = Path(argument)
         if _names_file(argv, position):
-            inside = path.name if position and not path.name.startswith("-") else f"./{path.name}"
-            if not position and not os.access(path, os.X_OK):
+            is_program = position == _program_at(argv)
+            if is_program and not os.access(path, os.X_OK):
                 raise ConfigError([f"run: {argument}: is not executable: `chmod +x {argument}`"])
+            inside = f"./{path.name}" if is_program or path.name.startswith("-") else path.name
             return path.absolute().parent, [*argv[:position], inside, *argv[position + 1 :]]
         if path.suffix == ".py":
             raise ConfigError([f"run: {argument}: no such file"])
@@ -85,9 +86,18 @@ def _with_interpreter_of_nodes(argv: Sequence[str]) -> list[str]:
 
 
 def _with_interpreter(argv: Sequence[str]) -> list[str]:
-    """Put "python" before a file in Python that is named alone and cannot be executed: ``run train.py``."""
-    alone = _names_file(argv, 0) and Path(argv[0]).suffix == ".py" and not os.access(argv[0], os.X_OK)
-    return ["python", *argv] if alone else list(argv)
+    """Put "python" before a file in Python that is named alone: ``run train.py``.
+
+    Its first line may be missing or name an interpreter of this machine, though the file can be executed.
+    """
+    at = _program_at(argv)
+    alone = _names_file(argv, at) and Path(argv[at]).suffix == ".py"
+    return [*argv[:at], "python", *argv[at:]] if alone else list(argv)
+
+
+def _program_at(argv: Sequence[str]) -> int:
+    """Return the position of the program that ``argv`` executes: the first word, or that after ``env NAME=VALUE``."""
+    return next((position for position, word in enumerate(argv) if _program(word) not in ("", "env")), 0)
 
 
 def module_at(argv: Sequence[str], position: int) -> str:
@@ -131,9 +141,9 @@ def _program(word: str) -> str:
 
 
 def _names_file(argv: Sequence[str], position: int) -> bool:
-    """Tell whether the word at ``position`` is a local file: the first, if it is no path, names a program if it can."""
+    """Tell whether the word at ``position`` is a local file; the program's is an installed one if it is no path."""
     word = argv[position]
-    return is_file(Path(word)) and (position > 0 or "/" in word or not shutil.which(word))
+    return is_file(Path(word)) and (position != _program_at(argv) or "/" in word or not shutil.which(word))
 
 
 @dataclass(frozen=True)

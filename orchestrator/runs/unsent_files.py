@@ -3,15 +3,18 @@
 import os
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import gettempdir
 
 from orchestrator.cluster import SHARED
 from orchestrator.config import exists
+from orchestrator.runs import secret_files
 from orchestrator.runs.launchers import find_script_imports
 from orchestrator.runs.launchers.find_script_imports import imported_names, packages
 from orchestrator.runs.script import Source
+from orchestrator.runs.sent_files import IGNORE
 
 REQUIREMENTS = "requirements.txt"  # is found in the directory that is sent
 ON_NODES = (SHARED, "/dev", "/etc", "/proc", "/sys", "/usr")  # directories that nodes have, too
@@ -34,29 +37,69 @@ def note_on_arguments(source: Source) -> str:
     """Return what to tell a user whose arguments name files here that are not sent; "" if they name none."""
     here, sent = Path.cwd(), source.directory
     words = find_script_imports.executed(source)[1]
-    values = dict.fromkeys(value for word in words for value in (word, word.partition("=")[2]))
+    values = dict.fromkeys(value for word in words for value in (word, word.partition("=")[2]) if value)
     unsent = [value for value in values if _is_unsent(value, here, sent)]
     outside = [value for value in unsent if Path(value).is_absolute() or not _is_below(here / value, here)]
     if outside:
-        copy = shlex.join(["orchestrator", "cp", outside[0], f"head:{SHARED}/"])
         found = f"{', '.join(unsent)}: found on this machine, but only {sent} is sent: if the script reads it, "
-        return f"{found}copy it with `{copy}` and name {SHARED}/{(here / outside[0]).resolve().name}"
+        return found + _copy(outside[0], here)
     if not unsent:
-        return ""
+        return _note_on_own_files(values, here, source)
     found = f"{', '.join(unsent)}: found in {here}, but only {sent} is sent: if the script reads it, "
     return found + (_from_here(source, here) or f"copy it to {sent} and name it relative to that directory")
 
 
+def _note_on_own_files(values: Iterable[str], here: Path, source: Source) -> str:
+    """Return what to tell a user if ``values`` name files in the directory that is sent, but the script finds none.
+
+    They are ignored, or their paths are those of this machine.
+    """
+    sent = source.directory.resolve()
+    paths = {value: (here / value).resolve() for value in values if exists(here / value)}
+    near = {value: path for value, path in paths.items() if path.is_relative_to(sent) and not _is_anywhere(path)}
+    own = {value: str(path.relative_to(sent)) for value, path in near.items()}
+    if ignored := [value for value, name in own.items() if _is_ignored(name, source)]:
+        reason = f"not sent, since hidden, a cache or in {IGNORE}"
+        return f"{', '.join(ignored)}: {reason}: if the script reads it, {_copy(ignored[0], here)}"
+    for value, name in own.items():
+        if Path(value).is_absolute() or os.path.normpath(value).startswith(".."):
+            return f"{value}: the nodes have no such path: if the script reads it, name it {name}, relative to {sent}"
+    return ""
+
+
+def _is_ignored(name: str, source: Source) -> bool:
+    """Tell whether a file in the script's directory is not sent, or nothing of a directory that is not empty.
+
+    Files with credentials do not count: they should stay on this machine.
+    """
+    if name == "." or name in source.left_out or any(f"{file}/".startswith(f"{name}/") for file in source.files):
+        return False
+    path = source.directory / name
+    with suppress(OSError):
+        return any(path.iterdir()) if path.is_dir() else not secret_files.reason(path)
+    return False
+
+
+def _copy(value: str, here: Path) -> str:
+    """Return the remedy for a file here that the script reads."""
+    copy = shlex.join(["orchestrator", "cp", value, f"head:{SHARED}/"])
+    return f"copy it with `{copy}` and name {SHARED}/{(here / value).resolve().name}"
+
+
 def _is_unsent(value: str, here: Path, sent: Path) -> bool:
-    """Tell whether ``value`` names a file or directory here that the script cannot find on the nodes.
+    """Tell whether ``value`` names a file or directory here that is not in the directory that is sent.
 
     Those that contain the script, as ``..``, and those that every machine has are probably not data.
     """
     if not exists(here / value) or (exists(sent / value) and _is_below(sent / value, sent)):
         return False
     path = (here / value).resolve()
-    anywhere = path == Path(gettempdir()).resolve() or any(path.is_relative_to(root) for root in ON_NODES)
-    return not anywhere and path not in sent.resolve().parents
+    return not _is_anywhere(path) and path not in sent.resolve().parents
+
+
+def _is_anywhere(path: Path) -> bool:
+    """Tell whether nodes probably have ``path``, too."""
+    return path == Path(gettempdir()).resolve() or any(path.is_relative_to(root) for root in ON_NODES)
 
 
 def _is_below(path: Path, directory: Path) -> bool:

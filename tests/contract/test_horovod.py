@@ -52,7 +52,7 @@ def test_hostfile_assigns_ranks_head_first_in_order_of_hosts(in_image: InImage, 
 def test_horovodrun_accepts_every_option_of_the_launch_command(in_image: InImage, controller: str) -> None:
     run = builders.run(controller=controller, cycle_time=2.5, fusion_threshold=64, autotune=True)
     words = horovod.command(run)
-    launcher, options = words[:3], words[3:]
+    launcher, options = words[:4], words[4:]
     result = in_image([PYTHON, "-c", ARGUMENTS, *options])
     assert result.code == 0, result.text
     assert json.loads(result.text.splitlines()[-1]) == {
@@ -69,7 +69,7 @@ def test_horovodrun_accepts_every_option_of_the_launch_command(in_image: InImage
         "use_mpi": controller == "mpi",
         "command": options[options.index(PYTHON) :],
     }
-    assert launcher == [PYTHON, "-m", "orchestrator.trainer.supervision.horovodrun"]
+    assert launcher == [PYTHON, "-P", "-m", "orchestrator.trainer.supervision.horovodrun"]
 
 
 def test_horovod_is_built_with_tensorflow_gloo_and_mpi(in_image: InImage) -> None:

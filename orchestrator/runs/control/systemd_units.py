@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from orchestrator import grace_periods
-from orchestrator.cluster import PYTHON, Cluster
+from orchestrator.cluster import Cluster
 from orchestrator.launch_layout import RAY_TOKEN
 from orchestrator.runs import fetch_limits, run_record
+from orchestrator.runs.launchers import launch_plan
 from orchestrator.runs.run_record import Run
 from orchestrator.ssh import Session
 
@@ -47,7 +48,7 @@ def unit_command(cluster: Cluster, run: Run) -> list[str]:
         *("systemd-run", "--quiet", "--collect", "--unit", run.unit, "--uid", cluster.ssh_user),
         *(part for key, value in properties.items() for part in ("--property", f"{key}={value}")),
         *(part for key, value in run_record.environment(run).items() for part in ("--setenv", f"{key}={value}")),
-        *("--", PYTHON, "-m", f"orchestrator.trainer.supervision.{supervisor}", run.directory),
+        *("--", *launch_plan.program(supervisor), run.directory),
     ]
 
 

@@ -1,7 +1,6 @@
 """horovodrun, over Gloo or over MPI."""
 
-from orchestrator.cluster import PYTHON
-from orchestrator.runs.launchers.launch_plan import SUPERVISION, Plan, Slots, filled, wrapper
+from orchestrator.runs.launchers.launch_plan import Plan, Slots, filled, program, wrapper
 from orchestrator.runs.run_record import Run
 
 AUTOTUNED = "autotune.csv"
@@ -17,7 +16,7 @@ def command(run: Run) -> list[str]:
     """Return the horovodrun command over the run's hostfile; each rank runs in a wrapper that reads program.json."""
     seconds = str(run.start_seconds)
     return [
-        *(PYTHON, "-m", f"{SUPERVISION}.horovodrun"),
+        *program("horovodrun"),
         f"--{run.controller}",
         *("-np", str(run.np)),
         *("--hostfile", f"{run.directory}/hostfile"),

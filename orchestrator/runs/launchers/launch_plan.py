@@ -32,14 +32,22 @@ class Plan:
     divides_gpus: bool = False
 
 
+def program(name: str) -> list[str]:
+    """Return the command of a program of SUPERVISION.
+
+    It runs in the directory of the script, which may have an ``orchestrator.py``: -P imports nothing from there.
+    """
+    return [PYTHON, "-P", "-m", f"{SUPERVISION}.{name}"]
+
+
 def wrapper(run: Run) -> list[str]:
     """Return the command of a rank: the wrapper that executes program.json."""
-    return [PYTHON, "-m", f"{SUPERVISION}.rank_wrapper", run.directory]
+    return [*program("rank_wrapper"), run.directory]
 
 
 def node_launcher(run: Run) -> list[str]:
     """Return the launcher that starts the processes of launch.json by an agent on every host."""
-    return [PYTHON, "-m", f"{SUPERVISION}.node_launcher", run.directory]
+    return [*program("node_launcher"), run.directory]
 
 
 def filled(slots: Slots) -> list[str]:

@@ -1,6 +1,7 @@
 """Names that a file in Python, and the files that it imports, take from modules; each is read once, none executed."""
 
 import ast
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -87,7 +88,9 @@ def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> list[str]:
 def _nodes(path: Path) -> list[ast.AST]:
     """Parse a file; one that is too large or is not Python has no nodes."""
     try:
-        return list(ast.walk(ast.parse(content(path))))
+        with warnings.catch_warnings():  # of the script, as of "\\d" in a string: Python 3.12 and later print it
+            warnings.simplefilter("ignore")
+            return list(ast.walk(ast.parse(content(path))))
     except (SyntaxError, ValueError, RecursionError):
         return []
 

@@ -5,7 +5,7 @@ for the run's token. Sources: Ray's pages "Launching an On-Premise Cluster" and 
 """
 
 from orchestrator.launch_layout import PORT, RAY, Process, scratch
-from orchestrator.runs.launchers.launch_plan import SUPERVISION, Plan, Slots, node_launcher, wrapper
+from orchestrator.runs.launchers.launch_plan import Plan, Slots, node_launcher, program, wrapper
 from orchestrator.runs.run_record import Run
 
 DASHBOARD_PORT = 8265  # Ray's own
@@ -32,5 +32,5 @@ def _daemon(run: Run, slots: Slots, host: str, head: str) -> list[str]:
 
 
 def _driver(run: Run, slots: Slots, head: str) -> list[str]:
-    joined = ["python", "-m", f"{SUPERVISION}.ray_nodes", str(len(slots)), str(run.start_seconds)]
+    joined = ["python", *program("ray_nodes")[1:], str(len(slots)), str(run.start_seconds)]  # the Python that has Ray
     return ["env", f"RAY_ADDRESS={head}:{PORT}", *joined, *wrapper(run)]

@@ -56,7 +56,8 @@ def _start_agent(run_directory: Path, host: str, relay: "Relay | None") -> "subp
 
     A stop signals the launcher's process group. ssh leaves it, and so brings what ranks write as they end.
     """
-    agent = [sys.executable, "-m", "orchestrator.trainer.supervision.node_agent", str(run_directory), host]
+    safe = ["-P"] if getattr(sys.flags, "safe_path", False) else []  # as this program; Python 3.10 of tests lacks it
+    agent = [sys.executable, *safe, "-m", "orchestrator.trainer.supervision.node_agent", str(run_directory), host]
     if relay is None:
         return subprocess.Popen(agent, stdin=subprocess.PIPE)
     stdout, stderr = relay.inputs

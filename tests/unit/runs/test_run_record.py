@@ -12,6 +12,7 @@ from tests import builders
 
 HOROVODRUN = [
     "/opt/orchestrator/bin/python",
+    "-P",
     "-m",
     "orchestrator.trainer.supervision.horovodrun",
     "--gloo",
@@ -29,6 +30,7 @@ HOROVODRUN = [
     "5",
     "--disable-cache",
     "/opt/orchestrator/bin/python",
+    "-P",
     "-m",
     "orchestrator.trainer.supervision.rank_wrapper",
     "/shared/runs/resnet20-mnist-1",
@@ -112,7 +114,7 @@ def test_unit_outlives_the_connection_and_supervises_launcher(controller: str) -
         *("--property", "OOMPolicy=continue"),
         *("--property", f"ExecStopPost=-rm -f {directory}/environment.json {directory}/ray_token"),
         *(word for name, value in ENVIRONMENT.items() for word in ("--setenv", f"{name}={value}")),
-        *("--", "/opt/orchestrator/bin/python", "-m", "orchestrator.trainer.supervision.supervise"),
+        *("--", "/opt/orchestrator/bin/python", "-P", "-m", "orchestrator.trainer.supervision.supervise"),
         "/shared/runs/resnet20-mnist-1",
     ]
 

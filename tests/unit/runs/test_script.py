@@ -370,21 +370,29 @@ def test_linked_script_is_sent_with_the_directory_of_the_link(project: Path, tmp
     assert script.locate(["python", "link.py"]) == (project, ["python", "link.py"])
 
 
-def test_python_runs_a_file_in_python_that_is_not_executable(project: Path) -> None:
-    for argv in (["train.py", "--lr", "1"], ["./train.py", "--lr", "1"], [str(project / "train.py"), "--lr", "1"]):
-        assert script.locate(argv) == (project, ["python", "train.py", "--lr", "1"])
+@pytest.mark.parametrize("mode", [0o644, 0o755])  # drives of Windows have only executable files
+def test_python_runs_a_file_in_python_that_is_named_alone(project: Path, mode: int) -> None:
+    (project / "train.py").chmod(mode)
+    for word in ("train.py", "./train.py", str(project / "train.py")):
+        assert script.locate([word, "--lr", "1"]) == (project, ["python", "train.py", "--lr", "1"])
+        assert script.locate(["env", "A=1", word]) == (project, ["env", "A=1", "python", "train.py"])
 
 
-def test_executable_script_is_run_as_a_program(project: Path) -> None:
-    (project / "train.py").chmod(0o755)
-    assert script.locate(["./train.py"]) == (project, ["./train.py"])
+def test_executable_file_is_run_as_a_program(project: Path) -> None:
+    (project / "start").touch(mode=0o755)
+    assert script.locate(["./start"]) == (project, ["./start"])
+    assert script.locate(["env", "A=1", "model/../start", "-v"]) == (
+        project / "model" / "..",
+        ["env", "A=1", "./start", "-v"],
+    )
 
 
 def test_non_executable_program_is_refused_with_the_remedy(project: Path) -> None:
     (project / "go").touch(mode=0o644)
-    with pytest.raises(ConfigError) as caught:
-        script.locate(["./go"])
-    assert caught.value.problems == ["run: ./go: is not executable: `chmod +x ./go`"]
+    for before in ([], ["env", "A=1"]):
+        with pytest.raises(ConfigError) as caught:
+            script.locate([*before, "./go"])
+        assert caught.value.problems == ["run: ./go: is not executable: `chmod +x ./go`"]
 
 
 def test_file_that_disappears_meanwhile_is_named(project: Path) -> None:

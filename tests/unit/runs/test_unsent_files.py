@@ -87,7 +87,7 @@ def test_absolute_path_is_copied_though_the_current_directory_could_be_sent(
     assert "name /shared/data" in unsent_files.note_on_arguments(script.gather(argv))
 
 
-@pytest.mark.parametrize("value", ["..", "/", "/dev/null", "/tmp", "near.py", "../absent.csv", "../scripts/near.py"])
+@pytest.mark.parametrize("value", ["..", "/", "/dev/null", "/tmp", "near.py", "../absent.csv", "./near.py"])
 def test_files_that_the_script_finds_or_that_are_no_data_are_not_noted(project: Path, value: str) -> None:
     assert unsent_files.note_on_arguments(script.gather(["python", "train.py", "--data", value])) == ""
 
@@ -153,13 +153,34 @@ def test_program_that_is_no_module_is_told_where_to_copy_files(
     assert "copy it to " in unsent_files.note_on_arguments(script.gather(elsewhere))
 
 
-def test_arguments_are_not_noted_if_the_current_directory_is_sent(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("program", [["helpers.py"], ["-m", "scripts.near"]])
+@pytest.mark.parametrize("value", [".hidden", "raw", "raw/x.csv", "{0}/raw/x.csv"])
+def test_arguments_that_name_ignored_files_are_noted(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, program: list[str], value: str
 ) -> None:
     monkeypatch.chdir(repository)
-    for argv in (["python", "helpers.py", ".hidden"], ["python", "-m", "scripts.near", ".hidden"]):
-        (repository / ".hidden").touch()
-        assert unsent_files.note_on_arguments(script.gather(argv)) == ""
+    (repository / "raw").mkdir()
+    for name, text in {".hidden": "", "raw/x.csv": "", ".orchestratorignore": "raw/\n"}.items():
+        (repository / name).write_text(text)
+    value = value.format(repository)
+    note = unsent_files.note_on_arguments(script.gather(["python", *program, f"--data={value}", "--out=scripts"]))
+    assert note.startswith(f"{value}: not sent, since hidden, a cache or in .orchestratorignore")
+    assert note.endswith(f"`orchestrator cp {value} head:/shared/` and name /shared/{Path(value).name}")
+
+
+def test_paths_of_this_machine_to_sent_files_are_noted(project: Path) -> None:
+    for value in (str(project / "near.py"), "../scripts/near.py"):
+        note = unsent_files.note_on_arguments(script.gather(["python", "train.py", "--data", value]))
+        assert note.startswith(f"{value}: the nodes have no such path: ")
+        assert f"name it near.py, relative to {project}" in note
+
+
+def test_empty_directories_and_credentials_are_not_noted(project: Path) -> None:
+    (project / "checkpoints").mkdir()
+    for name in ("my.key", ".env"):
+        (project / name).touch()
+    argv = ["python", "train.py", "checkpoints", "--key=my.key", ".env"]
+    assert unsent_files.note_on_arguments(script.gather(argv)) == ""
 
 
 def test_modules_of_the_current_directory_are_sent(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:

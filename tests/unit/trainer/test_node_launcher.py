@@ -5,6 +5,8 @@ import math
 import sys
 from pathlib import Path
 
+import pytest
+
 from orchestrator import launch_layout
 from orchestrator.launch_layout import RAY, RAY_TOKEN, Layout, Process
 from tests import waiting
@@ -61,6 +63,21 @@ def test_ssh_ends_with_a_launcher_that_is_killed(start: Start, stand_in: StandIn
     launcher.kill()
     launcher.wait()
     assert waiting.ends(ssh)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="nodes have Python 3.11 or newer")
+def test_agent_on_the_head_imports_nothing_from_the_directory_of_the_script(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_directory = supervised_run.directory(tmp_path)
+    layout = Layout({"127.0.0.1": 1}, ["127.0.0.1"], "lo", 1, math.inf, {"127.0.0.1": [Process(["/bin/echo", "on"])]})
+    (run_directory / "launch.json").write_text(layout.text())
+    (tmp_path / "orchestrator.py").write_text("print('a file of the user')")
+    monkeypatch.chdir(tmp_path)
+    variables = {"ORCHESTRATOR_RUN": run_directory.name, "ORCHESTRATOR_PORT": "20000"}
+    launcher = start("-P", "-c", LAUNCH, str(run_directory), **variables)
+    assert waiting.read_line(launcher) == "on"
+    assert launcher.wait() == 0
 
 
 def test_programs_without_a_rank_get_the_interface_unless_the_user_sets_it(

@@ -1,5 +1,6 @@
 """The launcher that a script needs, by its imports."""
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,6 +65,13 @@ def needed(directory: Path, argv: list[str], **files: str) -> find_script_import
 )
 def test_imports_of_a_script_select_its_launcher(tmp_path: Path, text: str, launcher: str) -> None:
     assert needed(tmp_path, ["python", "train.py"], train=text).launcher == launcher
+
+
+def test_warnings_about_the_code_of_a_script_are_not_shown(tmp_path: Path) -> None:
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        assert needed(tmp_path, ["python", "train.py"], train="import re, ray\nre.compile('\\d')").launcher == "ray"
+    assert shown == []
 
 
 def test_imported_modules_of_the_directory_are_read_once(tmp_path: Path) -> None:

@@ -1,17 +1,22 @@
 """Plans of launchers: the programs on the head and on every host."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from orchestrator.launch_layout import Layout, Process
 from orchestrator.runs import launchers
+from orchestrator.runs.control import systemd_units
+from orchestrator.runs.launchers import launch_plan
 from orchestrator.runs.run_record import environment
 from tests import builders
 
 PYTHON = "/opt/orchestrator/bin/python"
-WRAPPER = [PYTHON, "-m", "orchestrator.trainer.supervision.rank_wrapper", "/shared/runs/resnet20-mnist-1"]
+WRAPPER = [PYTHON, "-P", "-m", "orchestrator.trainer.supervision.rank_wrapper", "/shared/runs/resnet20-mnist-1"]
 HEAD, WORKER = "10.0.0.10", "10.0.0.11"
 
 
@@ -39,6 +44,26 @@ def test_fewer_ranks_than_slots_fill_the_first_hosts() -> None:
     assert placement.ranks == [HEAD, HEAD, WORKER]
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="nodes have Python 3.11 or newer")
+@pytest.mark.parametrize(
+    "name", ["supervise", "horovodrun", "node_launcher", "node_agent", "rank_wrapper", "ray_nodes"]
+)
+def test_files_beside_the_script_are_not_taken_for_this_program(tmp_path: Path, name: str) -> None:
+    for module in ("orchestrator", "signal"):
+        (tmp_path / f"{module}.py").write_text("print('a file of the user')")
+    argv = [sys.executable, *launch_plan.program(name)[1:]]
+    ended = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.stdout == ""
+    assert f"supervision/{name}.py" in ended.stderr  # it was executed, and misses its arguments
+
+
+def test_every_program_beside_the_script_is_started_so() -> None:
+    runs = [builders.run(launcher=name) for name in launchers.LAUNCHERS]
+    files = [text for run in runs for text in launchers.files(builders.cluster(), run).values()]
+    for text in (*files, json.dumps(systemd_units.unit_command(builders.cluster(), runs[0]))):
+        assert text.count('"-m", "orchestrator.') == text.count('"-P", "-m", "orchestrator.')
+
+
 @pytest.mark.parametrize("launcher", ["horovod", "mpirun"])
 def test_launchers_with_their_own_connections_need_no_agent(launcher: str) -> None:
     placement = layout(launcher)
@@ -51,7 +76,7 @@ def test_mpirun_passes_on_every_variable_of_a_run() -> None:
     assert words[:6] == ["mpirun", "--tag-output", "-np", "2", "-H", f"{HEAD}:1,{WORKER}:1"]
     passed = {words[at + 1] for at, word in enumerate(words) if word == "-x"}
     assert passed == {*environment(run), "ORCHESTRATOR_PORT"}
-    assert words[-4:] == WRAPPER
+    assert words[-5:] == WRAPPER
 
 
 def test_torchrun_orders_hosts_like_its_rendezvous() -> None:
@@ -62,7 +87,7 @@ def test_torchrun_orders_hosts_like_its_rendezvous() -> None:
         assert words[words.index("--rdzv-endpoint") + 1] == f"{HEAD}:{{port}}"
         assert f"is_host={int(host == HEAD)}," in words[words.index("--rdzv-conf") + 1]
         assert words[words.index("--local-addr") + 1] == host
-        assert words[-10:] == ["--no-python", "env", "-u", "LOGLEVEL", "-u", "TORCH_CPP_LOG_LEVEL", *WRAPPER]
+        assert words[-11:] == ["--no-python", "env", "-u", "LOGLEVEL", "-u", "TORCH_CPP_LOG_LEVEL", *WRAPPER]
 
 
 def test_text_order_of_addresses_decides_torchruns_ranks() -> None:
@@ -76,7 +101,7 @@ def test_ray_runs_the_script_once_and_a_daemon_on_every_host() -> None:
     assert placement.has_leader
     daemon, driver = placement.processes[HEAD]
     assert (daemon.rank, driver.rank) == (None, 0)
-    assert driver.argv[-4:] == WRAPPER
+    assert driver.argv[-5:] == WRAPPER
     assert daemon.argv[daemon.argv.index("--dashboard-host") + 1] == "127.0.0.1"
     (joining,) = placement.processes[WORKER]
     assert joining.argv[joining.argv.index("--address") + 1] == f"{HEAD}:{{port}}"
