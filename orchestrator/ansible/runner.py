@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator import packaged_files, state
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 else:
     ansible_runner = LazyModule("ansible_runner")
 
-SECONDS = 3600
+SECONDS = 3600  # for all tasks, without the transfer of the trainer image
+SLOWEST = 500_000  # bytes per second, over which the image is sent
+SLOW = "if the last task sends the image, deploy from a machine with a faster connection to the head"
 NOTES = "ansible.builtin.debug"  # roles print notes for the user by such a task
 
 
@@ -67,10 +70,10 @@ def _run(
     state_dir: StateDir, playbook: str, inventory: Mapping[str, Any], on_task: Callable[[str], None], remedy: str
 ) -> Recap:
     state.replace(state_dir.ansible / "inventory.json", json.dumps(inventory, indent=2) + "\n")
-    watch = _Watch(on_task)
+    watch, seconds = _Watch(on_task), _limit(inventory)
     with shared_ssh_connections.shared(state_dir) as sockets:
         settings = environment.settings(state_dir, sockets, _jumps(inventory))
-        result = _play(state_dir, playbook, settings, watch)
+        result = _play(state_dir, playbook, settings, watch, seconds)
     log = state_dir.log("ansible")
     shutil.copyfile(result.config.artifact_dir + "/stdout", log)
     if watch.reasons:
@@ -78,10 +81,19 @@ def _run(
         hint = f"whole log: {log}; {remedy}"
         raise NodesFailed("configuration failed", {host: watch.reasons[host] for host in in_order}, hint)
     if result.rc:
+        why = f"no end within {seconds} s" if result.status == "timeout" else f"exit code {result.rc}"
         tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
-        raise CommandFailed("configure nodes", ["ansible-playbook", playbook], f"exit code {result.rc}", tail, log)
+        error = CommandFailed("configure nodes", ["ansible-playbook", playbook], why, tail, log)
+        error.hint += f"; {SLOW}" if result.status == "timeout" else ""
+        raise error
     changed = (result.stats or {}).get("changed", {})
     return Recap({host: changed.get(host, 0) for host in inventory["all"]["hosts"]}, watch.notes)
+
+
+def _limit(inventory: Mapping[str, Any]) -> int:
+    """Return the seconds that Ansible has: a first deploy also sends the archive of the trainer image to the head."""
+    archive = Path(inventory["all"]["vars"].get("trainer_archive", ""))
+    return SECONDS + (archive.stat().st_size // SLOWEST if archive.is_file() else 0)
 
 
 def _jumps(inventory: Mapping[str, Any]) -> bool:
@@ -117,7 +129,7 @@ class _Watch:
             self.reasons.setdefault(host, f"{data['task']}: {_message(data)}{before}")  # handlers may fail after it
 
 
-def _play(state_dir: StateDir, playbook: str, variables: Mapping[str, str], watch: _Watch) -> Any:
+def _play(state_dir: StateDir, playbook: str, variables: Mapping[str, str], watch: _Watch, seconds: int) -> Any:
     with environment.needed_variables(), interrupts.ending_children():
         return ansible_runner.run(
             private_data_dir=str(state_dir.ansible),
@@ -129,7 +141,7 @@ def _play(state_dir: StateDir, playbook: str, variables: Mapping[str, str], watc
             event_handler=watch,
             cancel_callback=lambda: False,  # without one, ansible-runner keeps handling Ctrl-C itself
             rotate_artifacts=5,
-            timeout=SECONDS,
+            timeout=seconds,
             quiet=True,
         )
 

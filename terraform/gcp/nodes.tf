@@ -98,8 +98,9 @@ resource "google_compute_instance" "node" {
     ssh-keys               = "orchestrator:${var.ssh_public_key}"
   }
 
-  # A change would stop or replace nodes of an older version while runs are active.
+  # A change of the first two would stop or replace nodes of an older version while runs are active. Google adds local
+  # SSDs to machine types such as a2-ultragpu and a3; Terraform reads them, and would replace the node at each apply.
   lifecycle {
-    ignore_changes = [shielded_instance_config, network_interface[0].nic_type]
+    ignore_changes = [shielded_instance_config, network_interface[0].nic_type, scratch_disk]
   }
 }

@@ -198,7 +198,14 @@ def test_only_signed_images_are_shielded() -> None:
     node = resources("gcp")["google_compute_instance.node"]
     [shielded] = [block["shielded_instance_config"] for block in node["dynamic"] if "shielded_instance_config" in block]
     assert shielded["for_each"] == "${local.signed ? [each.value.shape] : []}"
-    assert node["lifecycle"] == [{"ignore_changes": ["shielded_instance_config", "${network_interface[0].nic_type}"]}]
+    assert "shielded_instance_config" in node["lifecycle"][0]["ignore_changes"]
+
+
+def test_local_ssds_that_google_adds_replace_no_node() -> None:
+    node = resources("gcp")["google_compute_instance.node"]
+    assert "scratch_disk" not in node  # a2-ultragpu and a3 have them all the same
+    ignored = ["shielded_instance_config", "${network_interface[0].nic_type}", "scratch_disk"]
+    assert node["lifecycle"] == [{"ignore_changes": ignored}]
 
 
 @pytest.mark.parametrize("name", ["google_compute_address.head", "google_compute_resource_policy.cluster"])

@@ -94,9 +94,23 @@ def _network(site: Site) -> None:
 def _existing(site: Site) -> None:
     """Check that the named network can take nodes, and that floating IPs lead into it."""
     network = site.network()
-    if network and not catalogue.subnets(site.cloud, network):
+    if network:
+        gather(partial(_takes_nodes, site, network), partial(_takes_floating_ips, site, network))
+
+
+def _takes_nodes(site: Site, network: Network) -> None:
+    if not catalogue.subnets(site.cloud, network):
         raise PreflightError(f"openstack.network: {network.name!r} has no IPv4 subnet", "choose another network")
-    if not network or not site.settings.floating_ip:
+    if site.missing and not catalogue.takes_security_groups(site.cloud, network):
+        raise PreflightError(
+            f"openstack.network: {network.name!r} has port security turned off: its nodes cannot have a security group",
+            "choose another network, or leave openstack.network out to create one, "
+            f"or let its owner run `openstack network set --enable-port-security {network.id}`",
+        )
+
+
+def _takes_floating_ips(site: Site, network: Network) -> None:
+    if not site.settings.floating_ip:
         return
     if network.external:
         raise PreflightError(

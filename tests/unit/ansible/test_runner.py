@@ -16,7 +16,7 @@ import pytest
 
 from orchestrator import state
 from orchestrator.ansible import environment, runner, shared_ssh_connections
-from orchestrator.errors import NodesFailed
+from orchestrator.errors import CommandFailed, NodesFailed
 from orchestrator.process import interrupts
 from orchestrator.state import cluster_lock
 from tests import builders, waiting
@@ -51,6 +51,39 @@ def silent_port() -> Iterator[int]:
     """Listen on a port that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
+
+
+def test_sending_a_large_image_gets_more_time(tmp_path: Path) -> None:
+    (tmp_path / "image.tar.zst").touch()
+    os.truncate(tmp_path / "image.tar.zst", 5_000_000_000)
+    cluster = builders.cluster()
+    assert runner._limit(builders.inventory(cluster)) == runner.SECONDS
+    assert runner._limit(builders.inventory(cluster, trainer_archive=str(tmp_path / "gone"))) == runner.SECONDS
+    archive = str(tmp_path / "image.tar.zst")
+    assert runner._limit(builders.inventory(cluster, trainer_archive=archive)) == runner.SECONDS + 10_000
+
+
+SLEEP = """
+- hosts: localhost
+  connection: local
+  gather_facts: false
+  tasks:
+    - name: Send the image
+      ansible.builtin.raw: sleep 60
+"""
+
+
+def test_configuration_without_end_names_its_last_task_and_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "SECONDS", 5)
+    (tmp_path / "sleeps.yml").write_text(SLEEP)
+    inventory = builders.inventory(builders.cluster())
+    with pytest.raises(CommandFailed) as caught:
+        runner._run(state.for_cluster("demo"), str(tmp_path / "sleeps.yml"), inventory, lambda task: None, "")
+    assert "failed (no end within 5 s):" in caught.value.message
+    assert "TASK [Send the image]" in caught.value.message
+    assert caught.value.hint.endswith("deploy from a machine with a faster connection to the head")
 
 
 @pytest.mark.parametrize(("jump", "expected"), [(None, "32"), ("student@gate.example.org:22", "8")])

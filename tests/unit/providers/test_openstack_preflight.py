@@ -153,6 +153,18 @@ def test_existing_network_needs_addresses_and_a_router(cloud: OpenStack) -> None
     assert preflight(network="private")[0][0] == "openstack.network: 'private' has no IPv4 subnet"
 
 
+def test_network_without_port_security_takes_no_nodes(cloud: OpenStack) -> None:
+    private = next(network for network in cloud.listed("networks") if network["name"] == "private")
+    private["port_security_enabled"] = False
+    ((message, hint),) = preflight(network="private")
+    assert message == (
+        "openstack.network: 'private' has port security turned off: its nodes cannot have a security group"
+    )
+    assert f"`openstack network set --enable-port-security {private['id']}`" in hint
+    del private["port_security_enabled"]  # a site without the extension
+    assert preflight(network="private") == []
+
+
 def test_external_network_accepts_nodes_without_floating_ips() -> None:
     ((message, _),) = preflight(network="public")
     assert message.startswith("openstack.network: 'public' is external")

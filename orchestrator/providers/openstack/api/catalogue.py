@@ -7,7 +7,7 @@ from ipaddress import IPv4Network
 from math import ceil
 from typing import Any
 
-from openstack.exceptions import ForbiddenException, NotFoundException
+from openstack.exceptions import ForbiddenException, NotFoundException, raise_from_response
 
 from orchestrator.providers.openstack.api.connection import VOLUMES, Cloud, asking
 
@@ -99,6 +99,14 @@ def subnets(cloud: Cloud, network: Network) -> list[IPv4Network]:
     with asking("list subnets", "subnet", "list", "--network", network.id):
         listed = cloud.connection.network.subnets(network_id=network.id)
         return [IPv4Network(subnet.cidr, strict=False) for subnet in listed if subnet.ip_version == 4]
+
+
+def takes_security_groups(cloud: Cloud, network: Network) -> bool:
+    """Tell whether ports in ``network`` can have security groups, as in any network of a site without port security."""
+    with asking("look for a network", "network", "show", network.id):
+        answer = cloud.connection.network.get(f"/networks/{network.id}")  # the SDK answers False without the attribute
+        raise_from_response(answer)
+        return bool(answer.json()["network"].get("port_security_enabled", True))
 
 
 def is_routed(cloud: Cloud, network: Network) -> bool:
