@@ -99,7 +99,8 @@ def predict(
         _require_end_and_price(predicted[-1], config, budget)
     best = forecast.best(predicted, limit, budget) if limits else None
     text = "; ".join([node_source.text, *[prediction_options.HEAD_WITHOUT_RANKS] * without])
-    view = prediction_tables.View(config, choice, text, link_source, limits)
+    batch, images = rank_step.batch * choice.passes, recipes.datasets()[str(config.train.dataset)].get("train")
+    view = prediction_tables.View(config, choice, text, link_source, limits, batch, images)
     prediction_tables.forecasts(view, predicted, best, json)
 
 

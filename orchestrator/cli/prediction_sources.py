@@ -105,9 +105,11 @@ def node(config: Config, overrides: Overrides, history: History) -> tuple[Node, 
         batch = int(config.train.batch_size or recipe["batch_size"])
         seconds = overrides.step_seconds or batch / (overrides.images_per_second or 1.0)
         gradients = ready_gradients.estimate(str(config.train.model), size, int(recipe["classes"]))
-        source = NodeSource(f"{seconds:.4g} s for {batch} images, as given", config.train.precision or "float32")
         filled = config.model_copy(update={"slots": slots(config, overrides, history)})
-        return single_rank.from_step(batch, seconds, gradients, overrides.cores or machine_types.cores(filled)), source
+        cores = overrides.cores or machine_types.cores(filled)
+        text = f"{seconds:.4g} s for {batch} images {_computing(cores)}, as given"
+        source = NodeSource(text, config.train.precision or "float32")
+        return single_rank.from_step(batch, seconds, gradients, cores), source
     return _measured(config, overrides, history, size)
 
 
@@ -145,6 +147,11 @@ def heads_without_ranks(config: Config, rank_step: Node, overrides: Overrides, h
     if record and record.cluster and record.cluster.on_gpus:
         return int(record.cluster.head not in record.cluster.rank_nodes)
     return int(machine_types.has_head_without_gpu(config))
+
+
+def _computing(cores: float | None) -> str:
+    """Return in words what computes a step; None stands for a GPU."""
+    return "on a GPU" if cores is None else f"on {cores:g} core{'s' * (cores != 1)}"
 
 
 def _has_speed(overrides: Overrides) -> bool:

@@ -22,6 +22,8 @@ class View(NamedTuple):
         node: Source of one rank's step.
         link: Source of the link.
         limits: What the best number of nodes must keep, as words; "" if it is not requested.
+        batch: Images of a rank's step.
+        images: Training images of the data set; None if their number is not known.
     """
 
     config: Config
@@ -29,6 +31,12 @@ class View(NamedTuple):
     node: str
     link: str
     limits: str
+    batch: int
+    images: int | None
+
+    def beyond(self, predicted: Sequence[Forecast]) -> list[int]:
+        """Return the numbers of nodes whose steps take more images than the data set has for training."""
+        return [each.nodes for each in predicted if self.images and each.ranks * self.batch > self.images]
 
 
 def forecasts(view: View, predicted: Sequence[Forecast], best: Forecast | None, json: bool) -> None:
@@ -36,7 +44,8 @@ def forecasts(view: View, predicted: Sequence[Forecast], best: Forecast | None, 
     if json:
         chosen = {"best": best.nodes if best else None} if view.limits else {}
         sources = {"node": view.node, "link": view.link, "options": view.options}
-        return output.as_json({**sources, **chosen, "currency": view.config.currency, "forecasts": predicted})
+        known = {"currency": view.config.currency, "batch_beyond_data": view.beyond(predicted)}
+        return output.as_json({**sources, **chosen, **known, "forecasts": predicted})
     train, options = view.config.train, view.options
     output.line(f"{train.model} on {train.dataset}; one rank: {view.node}; link: {view.link}")
     passes = f"{options.passes} pass{'' if options.passes == 1 else 'es'} per step"
@@ -47,6 +56,12 @@ def forecasts(view: View, predicted: Sequence[Forecast], best: Forecast | None, 
         ("nodes", "ranks", "step (ms)", "images/s", "efficiency (%)", "exposed (ms)", "time", price),
         [_row(forecast) for forecast in predicted],
     )
+    if beyond := view.beyond(predicted):
+        nodes = ", ".join(map(str, beyond))
+        output.line(
+            f"a step on {nodes} nodes takes more images than {train.dataset} has for training ({view.images:,}):"
+            " `train` uses a smaller batch, or refuses the one that you set"
+        )
     if view.limits:
         output.line(_best(best, view))
     return None

@@ -49,6 +49,8 @@ def run(
     study = study_options.changed(before, changes)
     directory = resumed or directory or Path(f"{study.name}{study_options.FOLDER}")
     cells = _launchable(config, study.measured(), deploys, detach, dry_run)
+    if not resume:
+        study_checks.require_ratio(study.measured(), cells)
     if dry_run:
         planned = time_and_cost.plan(config, study.measured(), cells, directory, deploys)
         return output.as_json(planned) if json else study_tables.plan(planned, config.currency)

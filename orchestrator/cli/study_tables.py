@@ -40,12 +40,13 @@ def _time(planned: Plan) -> None:
     if planned.seconds is None:
         output.line("time: known after the first round, or once models and data sets like these were trained here")
         return
-    without = [f"{planned.unknown} cells that nothing is known of"] if planned.unknown else []
+    unknown = f"{matrix.counted(planned.unknown, 'cell')} that nothing is known of"
+    without = [unknown] if planned.unknown else []
     without += ["deploys"] if planned.deploys else []
-    unknown = f", without {' and '.join(without)}" if without else ""
+    left_out = f", without {' and '.join(without)}" if without else ""
     counted = f" for {planned.launches} launches" if planned.most > planned.launches else ""
     limited = ", if launches take their whole time limit" if planned.limited else ""
-    output.line(f"time: about {timedelta(seconds=round(planned.seconds))}{counted}{unknown}{limited}")
+    output.line(f"time: about {timedelta(seconds=round(planned.seconds))}{counted}{left_out}{limited}")
 
 
 def results(rows: Sequence[Row]) -> None:

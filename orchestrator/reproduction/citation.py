@@ -1,17 +1,20 @@
 """Texts of an exported run for people: how to cite it, how to repeat it."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 
 from orchestrator.config import yaml_documents
 from orchestrator.recipes.select_recipe import ANY_SHAPE
 from orchestrator.reproduction.exported_run import Exported
+from orchestrator.runs.run_record import SCRIPT, Run
+from orchestrator.schema import TrainConfig
 
 OF_TRAIN = (
     *("engine", "epochs", "steps", "until", "test_samples", "batch_size", "learning_rate", "seed", "precision"),
     *("backward_passes_per_step", "compression", "gradient_predivide_factor"),
 )
+OF_LAUNCH = ("cycle_time", "fusion_threshold")
 README = """{title}
 
 Started {date} UTC by orchestrator {version}.
@@ -80,18 +83,36 @@ def repeating(old: Exported) -> list[str]:
     """Return the command that starts such a run, without an archive; of variables it has the names."""
     run, config = old.run, old.config
     variables = [word for name in old.provenance.variables for word in ("--env", name)]
-    launch = ["--np", str(run.np), "--controller", run.controller, *variables]
+    launch = ["--np", str(run.np), *_launch(run), *variables]
     if config is None:
-        launch = launch if run.launcher == "horovod" else ["--np", str(run.np), *variables]
         return ["orchestrator", "run", "--launcher", run.launcher, *launch, "--", *run.command]
-    resolved = old.results.config if old.results else config
-    values = [(f"--{key.replace('_', '-')}", getattr(resolved, key)) for key in OF_TRAIN]
-    options = [word for name, value in values if value is not None for word in (name, str(value))]
     size = ["--image-size", str(config.image_size)] if config.dataset in ANY_SHAPE else []
-    switches = [f"--{key.replace('_', '-')}" for key in ("xla", "adasum", "save_model") if getattr(resolved, key)]
     data = ["--data", "DIR"] if config.data else []
     train = ["orchestrator", "train", config.model, "--dataset", config.dataset]
-    return [*train, *data, *size, *options, *switches, *launch]
+    return [*train, *data, *size, *_training(old.results.config if old.results else config), *launch]
+
+
+def _launch(run: Run) -> list[str]:
+    """Return the options of the launcher."""
+    if run.kind == SCRIPT and run.launcher != "horovod":
+        return ["--parameter-servers", str(run.parameter_servers)] if run.parameter_servers else []
+    autotune = ["--autotune"] if run.autotune else []
+    return ["--controller", run.controller, *_options(run, OF_LAUNCH), *autotune]
+
+
+def _training(config: TrainConfig) -> list[str]:
+    """Return the options of a training run; whether images are augmented, and XLA, also if the answer is no."""
+    answers = {key: getattr(config, key) for key in ("augment", "xla")}
+    words = [f"--{'' if yes else 'no-'}{key}" for key, yes in answers.items() if yes is not None]
+    words += [f"--{key.replace('_', '-')}" for key in ("adasum", "save_model") if getattr(config, key)]
+    skipped = [key for key in ("on_bad_sample", "on_nan") if getattr(config, key) == "skip"]
+    return [*_options(config, OF_TRAIN), *words, *_options(config, skipped)]
+
+
+def _options(settings: Run | TrainConfig, keys: Iterable[str]) -> list[str]:
+    """Return the values of ``keys`` that are set, as options."""
+    values = [(f"--{key.replace('_', '-')}", getattr(settings, key)) for key in keys]
+    return [word for name, value in values if value is not None for word in (name, str(value))]
 
 
 def _started(old: Exported) -> datetime:

@@ -12,7 +12,7 @@ from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.lifecycle import plan
 from orchestrator.runs import store
 from orchestrator.schema.bounded_files import shown
-from orchestrator.schema.studies import Cell
+from orchestrator.schema.studies import Cell, Option
 from orchestrator.studies import (
     cluster_size,
     journal,
@@ -26,6 +26,7 @@ from orchestrator.studies.cell_launch import Deployed, resized
 from orchestrator.studies.cluster_size import ClusterSize
 from orchestrator.studies.journal import Journal
 from orchestrator.studies.study_definition import Study, agrees
+from orchestrator.studies.study_sections import FEWEST
 
 
 def cells(config: Config, study: Study) -> list[Cell]:
@@ -76,6 +77,29 @@ def _require_base(study: Study, every: Sequence[Cell]) -> None:
             [f"study {study.name}: base: {shown(study.base)}: no cell has these values: {reason}"],
             "correct `base` in the study's file, or remove it for the default",
         )
+
+
+def require_ratio(study: Study, every: Sequence[Cell]) -> None:
+    """Check that a study with a ``width`` compares cells: without a ratio the width is void, but for the A/A pair.
+
+    Args:
+        study: The study as it is measured.
+        every: Its cells.
+
+    Raises:
+        ConfigError: Every one of several cells is its own base case.
+    """
+    part = matrix.base_part(study)
+    if study.repetitions.width is None or len(every) == 1 or not all(agrees(cell, part) for cell in every):
+        return
+    axes: Mapping[str, Sequence[Option]]
+    axes = {**study.options, "batch": study.batch or [], "dataset": study.datasets, "model": study.models}
+    base = next((f"`base: {{{key}: {values[0]}}}`" for key, values in axes.items() if len(values) > 1), "`base`")
+    raise ConfigError(
+        [f"study {study.name}: repetitions.width: {study.repetitions.width:g}: no ratio has an interval, since every"
+         " cell is its own base case"],
+        f"name the values of the base case, as in {base}, or give a number of launches: `repetitions: {FEWEST}`",
+    )  # fmt: skip
 
 
 def _require_ranks(cell: Cell) -> None:

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Mapping, Sized
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from orchestrator.config import Launch, Train, nearest
 from orchestrator.config.section import Section
@@ -15,13 +15,13 @@ from orchestrator.schema.studies import Cell, Option, Published
 from orchestrator.studies.study_sections import (
     FEWEST,
     Counts,
+    Launches,
     Nodes,
     Repetitions,
     Shrink,
     Until,
     Values,
     Words,
-    read_repetitions,
 )
 
 MOST_CELLS = 1000
@@ -56,7 +56,7 @@ class Study(Section):
         description="what the base case of each cell has; default: the smallest number of ranks or nodes, the first "
         "engine if there is only one number",
     )
-    repetitions: Annotated[Repetitions, BeforeValidator(read_repetitions)] = Field(
+    repetitions: Launches = Field(
         Repetitions(at_least=FEWEST, at_most=FEWEST), description="launches of each cell: a number, or limits"
     )
     until: Until = Field(Until(), description="when a launch ends; default: at the end of the recipe's epochs")

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from orchestrator.config.section import MAX_NODES, Duration, Section
 from orchestrator.schema.studies import LONGEST, Option
@@ -15,11 +15,18 @@ def listed(value: Any) -> Any:
     return value if value is None or isinstance(value, list) else [value]
 
 
-Words = Annotated[list[str], BeforeValidator(listed), Field(min_length=1)]
-Counts = Annotated[list[Annotated[int, Field(ge=1, strict=True)]], BeforeValidator(listed), Field(min_length=1)]
-Nodes = Annotated[list[Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)]], BeforeValidator(listed),
+Count = Annotated[int, Field(ge=1, strict=True)]
+NodeCount = Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)]
+# What a file may have, for the JSON schema: one value needs no list.
+WordOrList = str | list[str]
+CountOrList = Count | list[Count]
+NodesOrList = NodeCount | list[NodeCount]
+ValueOrList = Option | list[Option]
+Words = Annotated[list[str], BeforeValidator(listed, json_schema_input_type=WordOrList), Field(min_length=1)]
+Counts = Annotated[list[Count], BeforeValidator(listed, json_schema_input_type=CountOrList), Field(min_length=1)]
+Nodes = Annotated[list[NodeCount], BeforeValidator(listed, json_schema_input_type=NodesOrList),
                   Field(min_length=1, max_length=MAX_NODES)]  # fmt: skip
-Values = Annotated[list[Option], BeforeValidator(listed), Field(min_length=1)]
+Values = Annotated[list[Option], BeforeValidator(listed, json_schema_input_type=ValueOrList), Field(min_length=1)]
 
 
 class Repetitions(Section):
@@ -48,12 +55,20 @@ def read_repetitions(value: Any) -> Any:
     return {"at_least": value, "at_most": value} if fixed else value
 
 
+LaunchCount = Annotated[int, Field(ge=1, le=MOST_LAUNCHES)]
+NumberOrLimits = LaunchCount | Repetitions
+Launches = Annotated[Repetitions, BeforeValidator(read_repetitions, json_schema_input_type=NumberOrLimits)]
+LaunchesOrNone = Annotated[
+    Repetitions | None, BeforeValidator(read_repetitions, json_schema_input_type=NumberOrLimits | None)
+]
+
+
 class Until(Section):
     """When a launch ends: at whichever comes first."""
 
     epochs: int | None = Field(None, ge=1, description="passes over the training set; default: the recipe's")
     steps: int | None = Field(None, ge=1, description="training steps; default: at the end of the epochs")
-    time: Duration = Field(
+    time: Annotated[Duration, WithJsonSchema({"type": ["number", "string", "null"]})] = Field(
         None, gt=0, le=LONGEST, description="time of the launch (90s, 15m, 2h); default: at the end of epochs"
     )
     top1: float | None = Field(None, gt=0, lt=1, description="share of right answers in the test; default: none")
@@ -65,9 +80,7 @@ class Shrink(Section):
     image_size: int | None = Field(None, ge=8, le=1024, description="side of images, where the data set lets it vary")
     test_samples: int | None = Field(None, ge=1, description="test samples that are evaluated, the first of them")
     until: Until | None = Field(None, description="replaces `until`")
-    repetitions: Annotated[Repetitions | None, BeforeValidator(read_repetitions)] = Field(
-        None, description="replaces `repetitions`"
-    )
+    repetitions: LaunchesOrNone = Field(None, description="replaces `repetitions`")
     ranks: Counts | None = Field(None, description="replaces `ranks`")
     nodes: Nodes | None = Field(None, description="replaces `nodes`")
     batch: Counts | None = Field(None, description="replaces `batch`")

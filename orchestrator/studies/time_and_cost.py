@@ -1,10 +1,12 @@
 """Estimate a study before it runs: its cells, the order of launches, deploys, time, cost."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from math import fsum
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 
 from orchestrator import providers, state
 from orchestrator.config import Config
@@ -43,9 +45,9 @@ class Plan:
         deploys: Deploys that change the number of nodes, for ``launches``.
         launches: Launches that are left, at least.
         most: Launches that are left, at most, without repeats that are not due yet.
-        seconds: Time that they take; None if nothing is known.
+        seconds: Time that they take, of those with a known time; None if there are none.
         limited: Whether launches may end before the time limit that ``seconds`` assumes of them.
-        unknown: Number of contestants without a known time.
+        unknown: Number of contestants that are launched, and whose time is not known.
         cost: Cost of that time, of what has a price; None without time or prices.
     """
 
@@ -76,12 +78,15 @@ def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path, d
     """
     launches, nodes = journal.read(directory), cluster_size.read(config).nodes
     schedule, everyone = Schedule(study, cells, launches, nodes, len(launches)), contestants(study, cells)
-    known = [_seconds(config, study, contestant.cell, launches) for contestant in everyone]
+    known = {contestant.key: _seconds(config, study, contestant.cell, launches) for contestant in everyone}
     limit = study.until.time
-    estimates = [each for seconds in known if (each := limit if seconds is None else seconds) is not None]
-    remaining, repeats = schedule.remaining(), len(schedule.repeats())
+    each = {key: limit if seconds is None else seconds for key, seconds in known.items()}
+    remaining, repeats = schedule.remaining(), schedule.repeats()
     changes = schedules.deploys(remaining, nodes) if deploys else [None] * len(remaining)
-    seconds = schedule.expected() * fmean(estimates) if estimates else None
+    left = Counter(planned.contestant.key for planned in remaining) + Counter((r.key, r.again) for r in repeats)
+    tries = schedule.expected() / max(1, left.total())
+    times = {key: tries * count * seconds for key, count in left.items() if (seconds := each[key]) is not None}
+    sizes = {contestant.key: (deploys and contestant.cell.nodes) or nodes for contestant in everyone}
     return Plan(
         shared=matrix.shared_options(study),
         cells=rows(study, cells, launches),
@@ -91,13 +96,19 @@ def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path, d
             if planned.round < remaining[0].round + SHOWN_ROUNDS
         ],
         deploys=len(changes) - changes.count(None),
-        launches=len(remaining) + repeats,
-        most=schedule.most() + repeats,
-        seconds=seconds,
-        limited=None in known and bool(limit and (study.until.steps or study.until.epochs or study.until.top1)),
-        unknown=len(everyone) - len(estimates),
-        cost=_cost(config, [(deploys and contestant.cell.nodes) or nodes for contestant in everyone], seconds),
+        launches=left.total(),
+        most=schedule.most() + len(repeats),
+        seconds=fsum(times.values()) if times or not left else None,
+        limited=any(known[key] is None for key in left) and _ends_sooner(study),
+        unknown=len(left) - len(times),
+        cost=_cost(config, [(sizes[key], seconds) for key, seconds in times.items()]),
     )
+
+
+def _ends_sooner(study: Study) -> bool:
+    """Tell whether a launch with a time limit may end before it."""
+    until = study.until
+    return bool(until.time and (until.steps or until.epochs or until.top1))
 
 
 def _seconds(config: Config, study: Study, cell: Cell, launches: Sequence[Launch]) -> float | None:
@@ -127,10 +138,10 @@ def _is_alike(directory: Path, study: Study, cell: Cell) -> bool:
     return False
 
 
-def _cost(config: Config, sizes: Sequence[int], seconds: float | None) -> float | None:
-    """Return the cost of ``seconds``, shared equally among clusters of ``sizes`` nodes; None without time or prices."""
-    each = [cost for nodes in sizes if (cost := _hourly_cost(config, nodes)) is not None]
-    return fmean(each) * seconds / 3600 if each and seconds is not None else None
+def _cost(config: Config, times: Iterable[tuple[int, float]]) -> float | None:
+    """Return the cost of clusters, each a number of nodes and its seconds; None if nothing of them has a price."""
+    costs = [hourly * seconds / 3600 for nodes, seconds in times if (hourly := _hourly_cost(config, nodes)) is not None]
+    return fsum(costs) if costs else None
 
 
 def _hourly_cost(config: Config, nodes: int) -> float | None:

@@ -14,7 +14,7 @@ from orchestrator.studies.report.cells import Summary
 
 CELL = ("key", "engine", "model", "dataset", "batch", "nodes", "ranks", "options")
 ESTIMATES = ("images", "speed_up", "efficiency", "ratio", "top1", "to_accuracy", "seconds")
-NAMES = {"images": "images_per_second", "ratio": "ratio_to_base_engine", "to_accuracy": "seconds_to_accuracy",
+NAMES = {"images": "images_per_second", "ratio": "ratio_to_base", "to_accuracy": "seconds_to_accuracy",
          "seconds": "seconds_per_epoch"}  # fmt: skip
 PARTS = ("input_seconds", "compute_seconds", "communication_seconds")
 

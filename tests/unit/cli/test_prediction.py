@@ -47,10 +47,25 @@ def predicted(*words: str) -> dict[str, Any]:
 
 def test_table_has_a_line_for_each_number_of_nodes() -> None:
     lines = printed(*LINKED, "--nodes", "8,2").splitlines()
-    assert (
-        lines[0] == "resnet50 on imagenet; one rank: 0.3556 s for 128 images, as given; link: 10 Gbit/s, tcp, as given"
-    )
+    one_rank = "one rank: 0.3556 s for 128 images on a GPU, as given"
+    assert lines[0] == f"resnet50 on imagenet; {one_rank}; link: 10 Gbit/s, tcp, as given"
     assert [line.split()[0] for line in lines[3:]] == ["2", "8"]
+
+
+@pytest.mark.parametrize(("cores", "words"), [("8", "on 8 cores, as given"), ("1", "on 1 core, as given")])
+def test_cores_that_compute_are_named(cores: str, words: str) -> None:
+    assert words in printed(*LINKED, "--cores", cores).splitlines()[0]
+
+
+def test_steps_of_more_images_than_the_data_set_has_are_named() -> None:
+    words = ("predict", "lenet", "--dataset", "mnist", "--step-seconds", "0.1", "--link", "1gbit", "--batch-size", "64")
+    lines = printed(*words, "--nodes", "937,938,2000").splitlines()
+    beyond = "a step on 938, 2000 nodes takes more images than mnist has for training (60,000): `train` uses a smaller"
+    assert lines[-1].startswith(beyond)
+    twice = (*words, "--nodes", "468,469", "--backward-passes-per-step", "2")
+    assert predicted(*twice)["batch_beyond_data"] == [469]
+    assert "for training" not in printed(*words, "--nodes", "937")
+    assert predicted("predict", "lenet", "--dataset", "synthetic", *words[4:])["batch_beyond_data"] == []
 
 
 @pytest.mark.parametrize("model", models())

@@ -146,6 +146,32 @@ def test_base_whose_cells_are_all_excluded_is_refused(cli: Cli, tiny: Path) -> N
     assert "base: {'batch': 8, 'ranks': 1}: no cell has these values: `exclude` leaves them all out" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("lists", "remedy"),
+    [
+        ("options: {precision: [float32, bfloat16]}", "as in `base: {precision: float32}`"),
+        ("batch: [8, 16]", "as in `base: {batch: 8}`"),
+        ("models: [lenet, resnet20]", "as in `base: {model: lenet}`"),
+    ],
+)
+def test_width_without_a_ratio_is_refused(cli: Cli, tiny: Path, lists: str, remedy: str) -> None:
+    one_size = FILE.replace("[1, 2]", "1").replace("models: lenet\n", "" if "models" in lists else "models: lenet\n")
+    width = f"{one_size}{lists}\nrepetitions: {{width: 0.05}}\n"
+    tiny.write_text(width)
+    refused = cli("study", tiny.name, "--dry-run")
+    assert refused.returncode == 2
+    assert "repetitions.width: 0.05: no ratio has an interval, since every cell is its own base case" in refused.stderr
+    assert remedy in " ".join(refused.stderr.split())
+    tiny.write_text(f"{width}base: {remedy.partition('base: ')[2].rstrip('`')}\n")
+    assert cli("study", tiny.name, "--dry-run").returncode == 0
+
+
+@pytest.mark.parametrize("lists", ["ranks: [1, 2]", "ranks: 1"], ids=["two sizes", "the A/A pair alone"])
+def test_width_with_a_ratio_is_accepted(cli: Cli, tiny: Path, lists: str) -> None:
+    tiny.write_text(f"{FILE.replace('ranks: [1, 2]', lists)}repetitions: {{width: 0.05}}\n")
+    assert cli("study", tiny.name, "--dry-run").returncode == 0
+
+
 def test_options_may_precede_the_study(cli: Cli) -> None:
     finished = cli("study", "--dry-run", "--rounds", "1", "--shrink", "ghimire")
     assert finished.returncode == 0, finished.stderr

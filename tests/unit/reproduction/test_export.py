@@ -146,6 +146,34 @@ def test_repeat_command_of_training_saves_the_network_if_the_run_did() -> None:
     assert "--save-model" in citation.repeating(saved)
 
 
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"augment": False}, "--no-augment"),
+        ({"augment": True}, "--augment"),
+        ({"xla": False}, "--no-xla"),
+        ({"on_nan": "skip"}, "--on-nan skip"),
+    ],
+)
+def test_repeat_command_of_training_has_its_switches(changes: dict[str, Any], words: str) -> None:
+    old = cases.loaded()
+    assert old.results is not None
+    config = old.results.config.model_copy(update=changes)
+    command = " ".join(citation.repeating(replace(old, results=old.results.model_copy(update={"config": config}))))
+    assert f" {words} " in command
+    assert "skip" not in " ".join(citation.repeating(old))
+
+
+def test_repeat_command_has_the_options_of_the_launch() -> None:
+    old = cases.loaded()
+    tuned = old.run.model_copy(update={"cycle_time": 2.5, "fusion_threshold": 16, "autotune": True})
+    words = " ".join(citation.repeating(replace(old, run=tuned)))
+    assert words.endswith("--np 2 --controller gloo --cycle-time 2.5 --fusion-threshold 16 --autotune")
+    served = tuned.model_copy(update={"kind": "script", "launcher": "tensorflow", "parameter_servers": 1})
+    script = citation.repeating(replace(old, run=served, config=None, results=None))
+    assert script[2:] == ["--launcher", "tensorflow", "--np", "2", "--parameter-servers", "1", "--", *served.command]
+
+
 @pytest.mark.parametrize(("dataset", "chosen"), [("synthetic", True), ("mnist", False)])
 def test_repeat_command_of_training_has_a_size_of_images_that_can_be_chosen(dataset: str, chosen: bool) -> None:
     old = cases.loaded()

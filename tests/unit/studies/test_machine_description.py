@@ -1,6 +1,9 @@
 """Description of a study's machines: asked, and compared on a resume."""
 
+import platform
 import subprocess
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +17,12 @@ def test_answer_of_this_machine_has_every_fact() -> None:
     answer = subprocess.run(["sh", "-c", machine_description.ASK], check=True, capture_output=True, text=True).stdout
     described = machine_description.describe(answer, builders.cluster())
     assert list(described) == ["nodes", "each node", "processor", "instructions", "GPU", "memory", "kernel"]
-    assert all(described.values())
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+    flags = next(line for line in lines if line.startswith(("flags", "Features"))).split()
+    assert described["processor"].startswith(f"{model}, ")
+    assert set(described["instructions"].split()) >= set(flags) & set(machine_description.SETS.split("|"))
+    assert described["kernel"] == platform.release()
 
 
 def test_study_of_nodes_leaves_out_what_changes_with_their_number() -> None:
@@ -41,6 +49,7 @@ def test_first_node_that_runs_ranks_is_described() -> None:
         ("16384000", "32768000", []),
         ("Fast 9000", "Fast 9001", ["processor: Fast 9000, 8 cores, now Fast 9001, 8 cores"]),
         ("8\n", "16\n", ["processor: Fast 9000, 8 cores, now Fast 9000, 16 cores"]),
+        ("avx2 avx512f", "avx2", ["instructions: avx2 avx512f, now avx2"]),
         (" avx512f\n\n", " avx512f\nNVIDIA L4\n", ["GPU: none, now NVIDIA L4"]),
     ],
 )
@@ -49,6 +58,13 @@ def test_only_what_decides_the_speed_differs(old: str, new: str, differ: list[st
         machine_description.describe(text, builders.cluster()) for text in (ANSWER, ANSWER.replace(old, new, 1))
     )
     assert machine_description.differences(before, now) == differ
+
+
+@pytest.mark.parametrize("changes", [{"slots": 2}, {"cpus": 4.0}, {"gpus": 1}])
+def test_other_cpus_gpus_or_slots_of_a_node_differ(changes: dict[str, Any]) -> None:
+    before, now = (machine_description.describe(ANSWER, builders.cluster(**each)) for each in ({}, changes))
+    [difference] = machine_description.differences(before, now)
+    assert difference.startswith("each node: 2 CPUs, 0 GPUs and 1 slots, now ")
 
 
 def test_older_descriptions_are_compared_by_their_own_fields() -> None:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.config import Config
+from orchestrator.config import Config, yaml_documents
 from orchestrator.schema.studies import Published
 from orchestrator.studies import matrix, settings, study_checks, study_files
-from orchestrator.studies.study_definition import agrees
+from orchestrator.studies.study_definition import Study, agrees
 from tests.unit.studies import published
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "docs" / "examples").glob("engines-*.yaml"))
@@ -36,6 +36,23 @@ def test_every_cell_of_a_packaged_study_can_be_launched(name: str, shrunk: bool)
 def test_every_cell_of_the_examples_can_be_launched(example: Path) -> None:
     study = study_files.read(example).measured()
     assert len(study_checks.cells(Config(), study)) == 7
+
+
+FILES = [*sorted(study_files.SHIPPED.glob("*.yaml")), *EXAMPLES]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda path: path.stem)
+def test_schema_for_editors_accepts_every_study_of_ours(file: Path) -> None:
+    validator = pytest.importorskip("jsonschema").Draft202012Validator(Study.model_json_schema())
+    assert [error.message for error in validator.iter_errors(yaml_documents.read(file))] == []
+
+
+def test_schema_for_editors_refuses_wrong_values() -> None:
+    validator = pytest.importorskip("jsonschema").Draft202012Validator(Study.model_json_schema())
+    right = {"name": "tiny", "models": "lenet", "datasets": ["mnist"], "until": {"time": "2h"}, "repetitions": 6}
+    assert validator.is_valid({**right, "ranks": [1, 2]})
+    wrong = ({"ranks": 0}, {"ranks": [0]}, {"models": 3}, {"rank": 1}, {"repetitions": "6"}, {"nodes": 101})
+    assert [validator.is_valid({**right, **changes}) for changes in wrong] == [False] * len(wrong)
 
 
 SHRUNK_TO_64 = {"dey-2022", "ghimire", "sztaki-2023", "sztaki-2023-frequency", "tu-2019"}

@@ -414,6 +414,12 @@ def test_page_keeps_what_wide_tables_and_labels_would_cut(page: str) -> None:
     assert re.search(r"figure svg:not\(\.swatch\) \{[^}]*overflow: visible", page)
 
 
+def test_page_says_how_often_an_interval_of_a_wanted_width_holds_the_ratio(page: str) -> None:
+    words = " ".join(" ".join(Page(page).words).split())
+    assert "A study with width ends when the intervals of its ratios are narrow" in words
+    assert "these hold the ratio 92 to 97 % of the time" in words
+
+
 def test_printed_headings_stay_with_what_follows(page: str) -> None:
     assert "h2, h3, h4, caption, summary { break-after: avoid }" in page
     assert "h2, tr, .note, pre { break-inside: avoid }" in page
@@ -615,6 +621,7 @@ def test_ratios_are_to_the_base_that_the_study_names(tmp_path: Path) -> None:
     assert [summary.ratio == summary.speed_up for summary in built.summaries] == [True] * 4
     assert built.summaries[1].ratio is not None
     assert "ratio to ranks 1" in built.tables[0].headings
+    assert [bool(row["ratio_to_base"]) for row in rows(formats.FORMATS["csv"](built))] == [False, True, False, True]
     both = content.build(sample.write(tmp_path / "both", base={"engine": "ours", "ranks": 1}))
     assert [summary.is_base for summary in both.summaries] == [True, False, False, False]
     assert all(summary.ratio for summary in both.summaries[1:])
