@@ -67,18 +67,14 @@ class Bench:
         return deployment
 
     def first_line(self, *words: str) -> float:
-        """Return the seconds from the command to a rank's first line; the command then runs to its end."""
-        argv = self.argv(*words)
-        started = time.perf_counter()
-        with subprocess.Popen(argv, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
-            assert running.stdout
-            running.stdout.readline()
-            seconds = time.perf_counter() - started
-            running.communicate()
-        return seconds
+        """Return the seconds from the command to a rank's first line; exit if the command fails, or prints none."""
+        return self.last_line("", 1, *words)
 
     def last_line(self, line: str, times: int, *words: str) -> float:
-        """Return the seconds until ``line`` was written ``times`` times; exit if the command fails."""
+        """Return the seconds until ``line``, or any line if it is empty, was written ``times`` times.
+
+        The command then runs to its end. Exit if it fails.
+        """
         argv = self.argv(*words)
         started, seconds, remaining = time.perf_counter(), 0.0, times
         with subprocess.Popen(argv, env=self.environment, stdout=subprocess.PIPE, text=True) as running:
@@ -86,7 +82,7 @@ class Bench:
             for output in running.stdout:
                 remaining -= line in output
                 seconds = seconds or (time.perf_counter() - started if remaining == 0 else 0.0)
-        if running.returncode or remaining:
+        if running.returncode or remaining > 0:
             sys.exit(f"{' '.join(argv)}: exit code {running.returncode}, {remaining} of {times} lines are missing")
         return seconds
 

@@ -157,13 +157,9 @@ def test_only_the_command_line_prints_or_exits() -> None:
     "module", ["telemetry.exporter", "data.inspect_dataset", "telemetry.node_report", "supervision.leftover_processes"]
 )
 def test_fast_modules_import_no_tensorflow(module: str) -> None:
-    below = {module}
-    while more := {other for name in below for other in trainer_imports(name)} - below:
+    """Nor pydantic, also not by the modules that both sides share."""
+    every, below = modules(), {f"trainer.{module}"}
+    while more := {other for name in below for other in ours(every[name])} - below:
         below |= more
-    named = {name.partition(".")[0] for part in below for name in imports(TRAINER[f"trainer.{part}"])}
+    named = {name.partition(".")[0] for part in below for name in imports(every[part])}
     assert named & {"tensorflow", "keras", "horovod", "numpy", "pydantic"} == set()
-
-
-def trainer_imports(module: str) -> set[str]:
-    """Return the modules of the worker side that a module imports."""
-    return {name.partition(".")[2] for name in ours(TRAINER[f"trainer.{module}"]) if name.startswith("trainer.")}

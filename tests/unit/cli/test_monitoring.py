@@ -244,7 +244,7 @@ def test_teardown_keeps_series_and_metrics_reads_them_after_it(
     cli: Cli, state_dir: StateDir, capfd: pytest.CaptureFixture[str]
 ) -> None:
     teardown.teardown("default")
-    assert "could not be kept" not in capfd.readouterr().err
+    assert "could not be saved" not in capfd.readouterr().err
     assert not state_dir.monitoring.exists()
     with_series = {path.parent.parent.name for path in state_dir.runs.glob("*/metrics/*.csv")}
     assert with_series == {"resnet20-mnist-1"}

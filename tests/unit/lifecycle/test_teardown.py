@@ -1,5 +1,6 @@
 """Teardowns with obstacles, with a stand-in for Docker Engine."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -29,21 +30,31 @@ with cluster_lock.held(state.for_cluster("demo")):
 OnEngine = Callable[..., None]
 
 
+def container(name: str, deployment: str) -> dict[str, Any]:
+    """Return a running container of cluster demo, as an engine lists it."""
+    labels = {"orchestrator.cluster": "demo", "orchestrator.id": deployment}
+    return {"Id": f"id-of-{name}", "Names": [f"/{name}"], "Labels": labels, "State": "running"}
+
+
+class Removals(list[str]):
+    """Ids of the containers that an engine has removed; each of them leaves the ``listing`` of the engine."""
+
+    def __init__(self, listing: list[dict[str, Any]]) -> None:
+        super().__init__()
+        self.listing = listing
+
+    def append(self, identity: str) -> None:
+        super().append(identity)
+        self.listing[:] = [each for each in self.listing if each["Id"] != identity]
+
+
 @pytest.fixture
 def on_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[OnEngine]:
     """Return a function that puts containers of cluster demo, by deployment, on an engine that cannot remove them."""
     with ExitStack() as stack:
 
         def put(**containers: str) -> None:
-            listing = [
-                {
-                    "Id": f"id-of-{name}",
-                    "Names": [f"/{name}"],
-                    "Labels": {"orchestrator.cluster": "demo", "orchestrator.id": deployment},
-                    "State": "running",
-                }
-                for name, deployment in containers.items()
-            ]
+            listing = [container(name, deployment) for name, deployment in containers.items()]
             answers: docker_stand_in.Answers = {"/containers/json": (200, [listing])}
             monkeypatch.setenv("DOCKER_HOST", stack.enter_context(docker_stand_in.listening(answers)))
 
@@ -61,13 +72,26 @@ def applied(**changes: Any) -> StateDir:
     return state_dir
 
 
-@pytest.mark.usefixtures("on_engine")
+NODE = {"index_key": "demo-head", "attributes": {"input": {"value": {"name": "demo-head"}}}}
+RECORDED = {"version": 4, "resources": [{"type": "terraform_data", "name": "node", "instances": [NODE]}]}
+
+
 def test_labelled_resources_are_removed_without_terraform(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    applied()
+    """Terraform's state records the node: what it does not record is removed before Terraform is started."""
+    state.replace(applied().terraform / "local" / terraform.state_file.FILE, json.dumps(RECORDED))
     monkeypatch.setattr(terraform.command, "PROGRAMS", ("no-such-terraform",))
-    assert teardown.teardown("demo") == Receipt("demo", [], [])
+    listing = [container("demo-head", "1a2b3c4d")]
+    answers: docker_stand_in.Answers = {
+        "/containers/json": (200, [listing]),
+        "/containers/id-of-demo-head/json": (200, [{"Id": "id-of-demo-head"}]),
+        "/containers/id-of-demo-head": (200, []),
+    }
+    with docker_stand_in.listening(answers, Removals(listing)) as address:
+        monkeypatch.setenv("DOCKER_HOST", address)
+        receipt = teardown.teardown("demo")
+    assert ([resource.name for resource in receipt.made], receipt.left) == (["demo-head"], [])
     assert state.cluster_names() == []
     messages = capsys.readouterr().err
     assert "neither terraform nor tofu is on the PATH" in messages

@@ -347,11 +347,6 @@ def test_table_is_as_wide_as_its_features() -> None:
     assert (dataset["channels"], dataset["classes"]) == (len(sdss.FEATURES), len(sdss.CLASSES))
 
 
-def test_resolving_twice_gives_the_same_result() -> None:
-    train = Train(model="resnet20", dataset="cifar10")
-    assert resolve(train, batch=16) == resolve(train, batch=16)
-
-
 @pytest.mark.parametrize(("mebibytes", "batch"), [(1 << 20, 32), (4096, 13), (2212, 1)])
 def test_batch_shrinks_until_it_fits_a_ranks_memory(mebibytes: int, batch: int) -> None:
     assert recipes.batch_size(RESNET101, images=10_000, world=1, memory=mebibytes << 20) == batch

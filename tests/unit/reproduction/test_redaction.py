@@ -100,9 +100,13 @@ def test_long_words_are_redacted_in_linear_time() -> None:
         "glpat-" + "a1B2" * 5,
         "hf_" + "a1B2" * 9,
         "AKIA" + "A1B2" * 4,
+        "ASIA" + "A1B2" * 4,
         "sk-proj-" + "a1B2" * 10,
+        "sk-ant-api03-" + "a1B2" * 10,
         "xoxb-1234567890-abcdef",
         "AIza" + "a1B2c3D" * 5,
+        "ya29." + "a1B2" * 10,
+        "pypi-" + "AgEI" * 15,
     ],
 )
 def test_token_of_a_known_service_is_redacted_in_every_file(token: str) -> None:

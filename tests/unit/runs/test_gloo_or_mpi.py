@@ -1,15 +1,21 @@
 """The default controller of a run."""
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from orchestrator import state
+from orchestrator.cluster import Cluster
 from orchestrator.config import Config, Launch, Train
 from orchestrator.recipes import gradient_exchange
 from orchestrator.runs import check, gloo_or_mpi, run_record, store
-from orchestrator.schema import CheckResult
+from orchestrator.runs.launchers import hostfile
+from orchestrator.schema import CheckResult, RunStatus
+from orchestrator.state import Record, StateDir
 from tests import builders
+from tests.stand_ins import ssh_stand_in
 
 
 @pytest.mark.parametrize(
@@ -34,6 +40,36 @@ def test_steps_of_different_work_are_compared_per_work() -> None:
     tenth = CheckResult(**measured, step_seconds=1.0, step_work=0.1)
     whole = CheckResult(**measured, step_seconds=9.5, step_work=1.0)
     assert (tenth.whole_step_seconds, whole.whole_step_seconds) == (10.0, 9.5)
+
+
+def checked(state_dir: StateDir, cluster: Cluster, controller: str, seconds: float, hosts: str) -> None:
+    """Record a check that measured a step of ``seconds`` on ``hosts``, the text of a hostfile."""
+    ranks: dict[str, Any] = {"np": cluster.slots, "threads": run_record.threads(cluster)}
+    run = builders.run(id=f"check-{controller}", kind=check.KIND, controller=controller, **ranks)
+    store.save(state_dir, run)
+    RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0).write(state_dir.runs / run.id / "status.json")
+    directory = Path(run.directory)
+    directory.mkdir(parents=True)
+    (directory / "hostfile").write_text(hosts)
+    measured = builders.check([], ["demo-head", "demo-head"]).model_copy(update={"step_seconds": seconds})
+    measured.write(directory / check.MEASURED)
+
+
+@pytest.mark.parametrize(
+    ("mpi", "others", "chosen"), [(0.9, "", "mpi"), (0.95, "", "gloo"), (0.9, "10.0.0.99 slots=2\n", "gloo")]
+)
+def test_checks_of_the_same_hosts_choose_the_controller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mpi: float, others: str, chosen: str
+) -> None:
+    monkeypatch.setattr(run_record, "SHARED", str(tmp_path))
+    with ssh_stand_in.listening(ssh_stand_in.honest) as (port, host_key):
+        state_dir, cluster = ssh_stand_in.deployed(port, host_key, slots=2)
+        config = Config(name="demo", nodes=1).model_dump(mode="json")
+        state.write(state_dir, Record(id="1a2b3c4d", config=config, cluster=cluster))
+        for controller, seconds in (("gloo", 1.0), ("mpi", mpi)):
+            checked(state_dir, cluster, controller, seconds, others or hostfile.text(cluster))
+        options = gloo_or_mpi.choose(state_dir, cluster, builders.DIGEST, Launch())
+    assert options.controller == chosen
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import harness, profile, roofline, train_comparisons, train_gpu, train_ours
-from bench.harness import interleaved
+from bench import harness, profile, roofline, scale, train_comparisons, train_gpu, train_ours
+from bench.harness import Bench, interleaved, timed
 from orchestrator import recipes
 
 
@@ -54,3 +54,33 @@ def test_bench_does_not_deploy_the_users_own_cluster(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match=r"cluster\.yaml: a bench would deploy its cluster"), harness.bench():
         pass
+
+
+def with_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Bench:
+    """Return a bench whose command is a shell script."""
+    command = tmp_path / "orchestrator"
+    command.write_text(f"#!/bin/sh\n{script}\n")
+    command.chmod(0o755)
+    monkeypatch.setattr(harness, "COMMAND", command)
+    return Bench(tmp_path)
+
+
+@pytest.mark.parametrize("script", ["echo refused >&2; exit 2", "exit 0", "echo here; exit 1"])
+def test_command_that_fails_has_no_time_to_its_first_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    with pytest.raises(SystemExit, match="exit code"):
+        with_command(tmp_path, monkeypatch, script).first_line("train", "lenet")
+
+
+def test_time_to_the_first_line_does_not_include_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, first = with_command(tmp_path, monkeypatch, "echo here; sleep 1; echo there"), list[float]()
+    whole = timed(lambda: first.append(bench.first_line("run")))
+    assert 0 < first[0] < whole - 0.9
+
+
+def test_every_goal_of_a_growing_cluster_is_in_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = f"for rank in $(seq 32); do echo {scale.LINE}; done"
+    bench = with_command(tmp_path, monkeypatch, f"case $1 in run) {run} ;; *) echo '{{}}' ;; esac")
+    rows = scale.rows(bench, sorted({nodes for _, nodes in scale.GOALS}))
+    assert sorted(row.goal for row in rows if row.goal) == sorted(scale.GOALS.values())
