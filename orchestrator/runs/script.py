@@ -51,6 +51,7 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
         path = Path(argument)
         if _names_file(argv, position):
             is_program = position == _program_at(argv)
+            _require_no_notebook(argv, position, is_program)
             if is_program and not os.access(path, os.X_OK):
                 raise ConfigError([f"run: {argument}: is not executable: `chmod +x {argument}`"])
             inside = f"./{path.name}" if is_program or path.name.startswith("-") else path.name
@@ -62,6 +63,17 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
         "write the command of an installed program, as `yolo train` or `make`, into a file:"
         " `orchestrator run -- bash start.sh`",
     )
+
+
+def _require_no_notebook(argv: Sequence[str], position: int, is_program: bool) -> None:
+    """Raise ConfigError for a notebook that is to be executed as a script; other programs may read one."""
+    name = argv[position]
+    if Path(name).suffix == ".ipynb" and (is_program or _program(argv[position - 1]).startswith("python")):
+        raise ConfigError(
+            [f"run: {name}: is a notebook, not a script"],
+            f"write a script of it by `jupyter nbconvert --to script {shlex.quote(name)}`,"
+            " or open it on the cluster by `orchestrator notebook`",
+        )
 
 
 def _require_no_setting(argv: Sequence[str]) -> None:

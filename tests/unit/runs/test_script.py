@@ -395,6 +395,21 @@ def test_non_executable_program_is_refused_with_the_remedy(project: Path) -> Non
         assert caught.value.problems == ["run: ./go: is not executable: `chmod +x ./go`"]
 
 
+@pytest.mark.parametrize("before", [[], ["python"], ["env", "A=1", "python3"]])
+def test_notebook_is_refused_with_the_remedy(project: Path, before: list[str]) -> None:
+    (project / "lesson.ipynb").write_text("{}")
+    with pytest.raises(ConfigError) as caught:
+        script.locate([*before, "./lesson.ipynb"])
+    assert caught.value.problems == ["run: ./lesson.ipynb: is a notebook, not a script"]
+    assert "`jupyter nbconvert --to script ./lesson.ipynb`" in caught.value.hint
+
+
+def test_notebook_that_another_program_reads_is_sent(project: Path) -> None:
+    (project / "lesson.ipynb").write_text("{}")
+    command = ["papermill", "lesson.ipynb", "out.ipynb"]
+    assert script.locate(command) == (project, command)
+
+
 def test_file_that_disappears_meanwhile_is_named(project: Path) -> None:
     removed, elsewhere, over = project / "gone", project.parent / "elsewhere", threading.Event()
     elsewhere.write_bytes(bytes(secret_files.SCANNED_BYTES))  # so that reading it takes long
