@@ -12,7 +12,7 @@ from tests.contract.local_node import NODE, Shell, running_node, wait_until
 
 PROGRAM = Path(__file__).with_name("escapes.py")
 REPLACED_INIT = """#!/bin/sh
-python3 /shared/escapes.py > /shared/said 2>&1
+python3 /shared/escapes.py > /shared/said-by-process-1 2>&1
 exec /usr/local/sbin/node-init.real
 """
 
@@ -44,7 +44,7 @@ def test_no_escape_works_from_shell_unit_or_replaced_process_1(shell: Shell, doc
     assert shell("sudo", "sh", "-c", f"'{replace}'", stdin=REPLACED_INIT).code == 0
     docker_engine.client.containers.get(NODE).restart(timeout=5)
     wait_until(lambda: shell("true").code == 0, "sshd")
-    refused(shell("cat", "/shared/said"))
+    refused(shell("cat", "/shared/said-by-process-1"))
 
 
 def test_sandboxed_units_start_without_the_required_privilege(shell: Shell) -> None:
