@@ -60,7 +60,7 @@ Deploys = Annotated[
 def named(source: str | None) -> str:
     """Return the study that a command names. Raises ConfigError if it names none."""
     if source is None:
-        raise ConfigError(["study: name a file, or a study that ships"], "`orchestrator study list` lists them")
+        raise ConfigError(["study: name a file, or an included study"], "`orchestrator study list` lists them")
     return source
 
 
@@ -71,15 +71,24 @@ def directory_of(source: str | None, form: str = "study {} --resume") -> Path:
     the only one in the working directory. ``form`` is the command that names it, for a hint.
     """
     if source is not None:
-        named = [path for path in (Path(source), Path(f"{source}{FOLDER}")) if (path / journal.STUDY).is_file()]
-        named += [Path(source)] if Path(source).is_dir() else []  # reading it reports what is missing
-        return named[0] if named else Path(f"{study_files.find(source).name}{FOLDER}")
+        return _named_directory(source, form.format(source))
     paths = sorted(path.parent for path in Path().glob(f"*{FOLDER}/{journal.STUDY}"))
     if len(paths) != 1:
         some = f"{len(paths)} studies are here: {', '.join(map(str, paths))}" if paths else "no study is here"
         remedy = f"name one: {command(form.format(paths[0]))}" if paths else "`orchestrator study FILE` starts one"
         raise ConfigError([f"{form.format('DIR')}: {some}"], remedy)
     return paths[0]
+
+
+def _named_directory(source: str, command_line: str) -> Path:
+    """Return the directory of the study that ``source`` names. Raises ConfigError if nothing has this name."""
+    path, folder = Path(source), Path(f"{source}{FOLDER}")
+    named = [directory for directory in (path, folder) if (directory / journal.STUDY).is_file()]
+    named += [path] if path.is_dir() else []  # reading it reports what is missing
+    if not named and source not in study_files.names() and not path.is_file():
+        problem = f"{command_line}: neither {path} nor {folder} is in the working directory"
+        raise ConfigError([problem], "change to the directory in which you started the study")
+    return named[0] if named else Path(f"{study_files.find(source).name}{FOLDER}")
 
 
 def changes(shrink: bool, rounds: int | None, data: Iterable[str]) -> dict[str, Any]:

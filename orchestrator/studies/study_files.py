@@ -46,8 +46,9 @@ def read(path: Path) -> Study:
     try:
         values = yaml_documents.read(path)
     except FileNotFoundError as error:
-        shipped = f"{nearest(str(path), names())} (shipped: {', '.join(names())})"
-        raise ConfigError([f"{path}: {error.strerror}, and no study of this name ships{shipped}"], REMEDY) from None
+        included = f"{nearest(str(path), names())} (included: {', '.join(names())})"
+        problem = f"{path}: {error.strerror}, and no included study has this name{included}"
+        raise ConfigError([problem], REMEDY) from None
     except Unreadable as error:
         raise ConfigError([str(error)], f"correct {path}; {REMEDY}") from None
     if not isinstance(values, dict):

@@ -208,9 +208,11 @@ def test_status_shows_measured_and_remaining_launches(cli: Cli, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("nothing.yaml",), "no study of this name ships"),
-        (("run",), "name a file, or a study that ships"),
+        (("nothing.yaml",), "no included study has this name"),
+        (("run",), "name a file, or an included study"),
         (("--resume",), "no study is here"),
+        (("report", "other-study"), "change to the directory in which you started the study"),
+        (("other", "--resume"), "neither other nor other-study is in the working directory"),
         (("tiny.yaml", "--data", "mnist"), "expected DATASET=DIR"),
         (("sztaki-2022", "--dry-run"), "did you mean sztaki-2023?"),
         (("states",), "'states', did you mean status?"),
