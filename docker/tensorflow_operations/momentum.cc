@@ -3,7 +3,8 @@
 //   accum = (accum - decay * var) * momentum - rate * grad;  var += accum
 //
 // Together ResourceApplyGradientDescent, a cast and ResourceApplyKerasMomentum do the same with the same bits, but read
-// and write the weights, their momenta and the gradients twice: with many weights a step is bound by this.
+// and write the weights, their momenta and the gradients twice: with many weights a step is bound by this. For the same
+// reason `grad` may be the mean of two gradients in bfloat16, this rank's and another one's.
 
 #include <algorithm>
 #include <cstdint>
@@ -28,18 +29,25 @@ using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::Var;
 
-template <bool decays, typename T>
-FOR_EVERY_CPU void Update(const T* __restrict grad, int64_t count, float rate, float decay, float momentum,
-                          float* __restrict accum, float* __restrict var) {
+INLINE float Mean(float one, float other) { return (one + other) * 0.5f; }
+INLINE float Mean(Bfloat16 one, Bfloat16 other) {  // as AddV2 and Mul do, which round the sum
+  Bfloat16 sum;
+  Narrow(Widen(one) + Widen(other), &sum);
+  return Widen(sum) * 0.5f;
+}
+
+template <bool decays, bool averages, typename T>
+FOR_EVERY_CPU void Update(const T* __restrict grad, const T* __restrict other, int64_t count, float rate, float decay,
+                          float momentum, float* __restrict accum, float* __restrict var) {
   for (int64_t n = 0; n < count; ++n) {
     const float before = decays ? accum[n] - var[n] * decay : accum[n];
-    const float after = before * momentum - Widen(grad[n]) * rate;
+    const float after = before * momentum - (averages ? Mean(grad[n], other[n]) : Widen(grad[n])) * rate;
     accum[n] = after;
     var[n] += after;
   }
 }
 
-// Inputs: var, accum, grad, rate, decay, momentum.
+// Inputs: var, accum, rate, decay, momentum, and one or two gradients.
 template <typename TensorType>
 class Momentum : public OpKernel {
  public:
@@ -54,7 +62,12 @@ class Momentum : public OpKernel {
     for (int n : {0, 1}) {
       OP_REQUIRES_OK(context, LookupResource(context, tensorflow::HandleFromInput(context, n), &resources[n]));
     }
-    const Tensor& grad = context->input(2);
+    const int count = context->num_inputs() - FIRST;
+    OP_REQUIRES(context, count <= 2, absl::InvalidArgumentError(absl::StrCat(count, " gradients, expected 1 or 2")));
+    const Tensor &grad = context->input(FIRST), &other = context->input(FIRST + count - 1);
+    OP_REQUIRES(context, grad.shape() == other.shape(),
+                absl::InvalidArgumentError(absl::StrCat("gradients have shapes ", grad.shape().DebugString(), " and ",
+                                                        other.shape().DebugString(), ", expected the same")));
     tensorflow::mutex* locks[] = {resources[0]->mu(), resources[1]->mu()};
     if (locks[1] < locks[0]) std::swap(locks[0], locks[1]);
     tensorflow::mutex_lock first(*locks[0]), second(*locks[1]);
@@ -67,17 +80,22 @@ class Momentum : public OpKernel {
       OP_REQUIRES_OK(context, Own(context, resources[n]->tensor()));
       numbers[n] = resources[n]->tensor()->template flat<float>().data();
     }
-    const float rate = context->input(3).scalar<float>()(), decay = context->input(4).scalar<float>()(),
-                momentum = context->input(5).scalar<float>()();
-    const T* gradients = reinterpret_cast<const T*>(grad.tensor_data().data());
-    const auto update = decays_ ? Update<true, T> : Update<false, T>;
+    const float rate = context->input(2).scalar<float>()(), decay = context->input(3).scalar<float>()(),
+                momentum = context->input(4).scalar<float>()();
+    const T* gradients[2];
+    for (int n : {0, 1}) gradients[n] = reinterpret_cast<const T*>((n ? other : grad).tensor_data().data());
+    const bool averages = count == 2;
+    const auto update = decays_ ? (averages ? Update<true, true, T> : Update<true, false, T>)
+                                : (averages ? Update<false, true, T> : Update<false, false, T>);
     auto* workers = context->device()->tensorflow_cpu_worker_threads()->workers;
     workers->ParallelFor(grad.NumElements(), COST, [&](int64_t begin, int64_t end) {
-      update(gradients + begin, end - begin, rate, decay, momentum, numbers[1] + begin, numbers[0] + begin);
+      update(gradients[0] + begin, gradients[1] + begin, end - begin, rate, decay, momentum, numbers[1] + begin,
+             numbers[0] + begin);
     });
   }
 
  private:
+  static constexpr int FIRST = 5;     // input that is a gradient
   static constexpr int64_t COST = 4;  // cycles per number, for the size of the threads' parts
 
   // Copies numbers that the result of an earlier read shares.
@@ -94,9 +112,9 @@ class Momentum : public OpKernel {
 };
 
 REGISTER_OP("OrchestratorMomentum")
-    .Input("var: resource").Input("accum: resource").Input("grad: T")
-    .Input("rate: float").Input("decay: float").Input("momentum: float")
-    .Attr("T: {float, bfloat16}").Attr("decays: bool")
+    .Input("var: resource").Input("accum: resource")
+    .Input("rate: float").Input("decay: float").Input("momentum: float").Input("grads: count * T")
+    .Attr("T: {float, bfloat16}").Attr("decays: bool").Attr("count: int >= 1")
     .SetIsStateful()
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext*) { return absl::OkStatus(); });
 

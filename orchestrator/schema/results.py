@@ -97,7 +97,8 @@ class Communication(File):
     (``trainer/comm/allreduce``). With ``autotune``, these two are the initial values, and ``autotune.csv`` in the run's
     directory lists the values that were tried.
     ``route``: "allreduce" is Horovod's, of ``groups`` of gradients; "exchange" is an alltoall, sums in float32, and an
-    allgather; "none" stands for a single rank. ``bytes_per_step`` is the size of one rank's gradients.
+    allgather, or between two ranks an alltoall of all gradients; "none" stands for a single rank. ``bytes_per_step`` is
+    the size of one rank's gradients.
     """
 
     controller: str

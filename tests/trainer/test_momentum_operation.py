@@ -1,31 +1,43 @@
 """The operation for SGD with momentum and decay compared with TensorFlow's operations."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer.tensorflow_operations import library, momentum
+from orchestrator.trainer.comm import compressed
+from orchestrator.trainer.tensorflow_operations import casts, library, momentum
 
 RATE, MOMENTUM, DECAY = (tf.constant(number) for number in (0.1, 0.9, 1e-4 / 9))
 SHAPES = [(), (1,), (3, 5), (3, 3, 64, 65), (0, 4)]
 
 
+Combine = Callable[..., tf.Tensor]  # (this rank's gradient, another rank's) -> gradient
+
+
 def updated(
-    shape: tuple[int, ...], kind: str, decay: "tf.Tensor | None", nesterov: bool = False, steps: int = 3
+    shape: tuple[int, ...],
+    kind: str,
+    decay: "tf.Tensor | None",
+    nesterov: bool = False,
+    steps: int = 3,
+    combine: Combine = lambda one, _: one,
 ) -> list[np.ndarray]:
     """Return weights as read before the updates, weights and momenta after them."""
     random = np.random.default_rng(5)
-    weights, accumulated, gradient = (random.normal(size=shape).astype(np.float32) for _ in range(3))
+    weights, accumulated, *gradients = (random.normal(size=shape).astype(np.float32) for _ in range(4))
     variables = tf.Variable(weights), tf.Variable(accumulated)
 
-    def run(gradient: tf.Tensor) -> list[tf.Tensor]:
+    def run(*gradients: tf.Tensor) -> list[tf.Tensor]:
         before = variables[0].read_value()
         for _ in range(steps):
-            cast = tf.identity(tf.cast(gradient, tf.float32))
+            cast = tf.identity(tf.cast(combine(*gradients), tf.float32))
             momentum.update(*variables, cast, RATE, MOMENTUM, decay, nesterov)
         return [before, *(variable.read_value() for variable in variables)]
 
-    return [tensor.numpy() for tensor in tf.function(run, autograph=False)(tf.cast(gradient, kind))]
+    compiled = tf.function(run, autograph=False)
+    return [tensor.numpy() for tensor in compiled(*(tf.cast(gradient, kind) for gradient in gradients))]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -39,6 +51,47 @@ def test_bits_are_those_of_tensorflows_operations(
     monkeypatch.setattr(library, "load", lambda: None)
     for actual, expected in zip(one_pass, updated(shape, kind, decay), strict=True):
         np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+@pytest.mark.parametrize("decay", [None, DECAY])
+def test_means_of_two_have_the_same_bits(
+    shape: tuple[int, ...], kind: str, decay: "tf.Tensor | None", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_pass = updated(shape, kind, decay, combine=lambda *pair: compressed.mean(pair, 1.0))
+    monkeypatch.setattr(library, "load", lambda: None)
+    for actual, expected in zip(
+        one_pass, updated(shape, kind, decay, combine=lambda *pair: compressed.mean(pair, 1.0)), strict=True
+    ):
+        np.testing.assert_array_equal(actual, expected)
+
+
+def undone(combine: Combine, kind: str = "bfloat16", other: tuple[int, ...] = (4,)) -> int:
+    """Return of how many tensors a combination of two is the mean, as ``undo_mean`` has it."""
+    numbers: list[int] = []
+    specs = [tf.TensorSpec(shape, kind) for shape in ((4,), other)]
+    tf.function(lambda *pair: numbers.append(len(casts.undo_mean(combine(*pair)))), specs).get_concrete_function()
+    return numbers[0]
+
+
+@pytest.mark.parametrize(
+    ("tensors", "combine"),
+    [
+        (2, lambda *pair: compressed.mean(pair, 1.0)),
+        (1, lambda *pair: compressed.mean(pair, 2.0)),
+        (1, lambda one, other: (one + other) * 0.25),
+        (1, lambda one, other: (one - other) * 0.5),
+        (1, lambda one, _: one * 0.5),
+        (1, lambda one, other: one + other),
+    ],
+)
+def test_only_means_are_read_as_two(tensors: int, combine: Combine) -> None:
+    assert undone(combine) == tensors
+
+
+def test_sums_of_two_shapes_are_not_read_as_two() -> None:
+    assert undone(lambda one, other: (one + other) * 0.5, other=(1,)) == 1
 
 
 def test_weights_that_were_read_before_stay_as_they_were() -> None:
@@ -57,3 +110,12 @@ def test_gradient_of_another_shape_is_refused() -> None:
     weights, accumulated = tf.Variable([1.0, 2.0]), tf.Variable([0.0, 0.0])
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"input 0 has shape \[2\], expected \[3\]"):
         momentum.update(weights, accumulated, tf.ones([3]), RATE, MOMENTUM, None, False)
+
+
+def test_gradients_of_two_shapes_are_refused() -> None:
+    pair = {"var": tf.Variable([1.0, 2.0]).handle, "accum": tf.Variable([0.0, 0.0]).handle}
+    numbers = {"rate": RATE, "decay": RATE, "momentum": MOMENTUM, "decays": False}
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"shapes \[2\] and \[1\], expected the same"):
+        library.load().orchestrator_momentum(**pair, grads=[tf.ones([2]), tf.ones([1])], **numbers)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="3 gradients"):
+        library.load().orchestrator_momentum(**pair, grads=[tf.ones([2])] * 3, **numbers)

@@ -1,9 +1,9 @@
 """Choice of the gradients' compression: 16 bits if the nodes and the link between them gain by it.
 
 Gradients of layers that compute in bfloat16 may travel in 16 bits, since they were rounded to as many before. Whether
-that is faster depends on the link, on the nodes, which must round and sum, and on the size of a message: 16 bits take
-two messages. It is measured once between these ranks for each size, and stored
-in the directory of all runs, so that the same run ends with the same bits every time.
+that is faster depends on the link, on the nodes, which must round and sum, and on the size of a message: between more
+than two ranks 16 bits take two messages. It is measured once between these ranks for each size, and stored in the
+directory of all runs, so that the same run ends with the same bits every time.
 """
 
 import time
@@ -83,6 +83,6 @@ def _exchange(config: TrainConfig) -> Callable[..., tf.Tensor]:
     def exchange(*gradients: tf.Tensor) -> tf.Tensor:
         widened = [tf.cast(gradient, tf.float32) for gradient in gradients]
         means = allreduce.means(allreduce.before_upcast(widened, config), config, f"link.{config.compression}")
-        return tf.add_n([mean[0] for mean in means])
+        return tf.add_n([tf.cast(part[0], tf.float32) for mean in means for part in allreduce.sources(mean)])
 
     return exchange

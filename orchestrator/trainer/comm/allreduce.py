@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from orchestrator.schema import Communication, TrainConfig
 from orchestrator.trainer.comm import compressed
-from orchestrator.trainer.tensorflow_operations import clock
+from orchestrator.trainer.tensorflow_operations import casts, clock
 
 GROUP_BYTES = 32 << 20  # of float32 gradients, without a fusion threshold; one gradient may be larger
 DEFAULTS = {"HOROVOD_CYCLE_TIME": 1.0, "HOROVOD_FUSION_THRESHOLD": 128 << 20}  # Horovod 0.28.1: operations.cc
@@ -50,7 +50,12 @@ def allreduce_mean(gradients: list[tf.Tensor], config: TrainConfig) -> tuple[lis
         for index, mean in zip(group, averaged, strict=True):
             reduced[index] = mean
     with tf.device("CPU:0"):
-        return reduced, tf.stack([ready, clock.read(reduced)])
+        return reduced, tf.stack([ready, clock.read([part for mean in reduced for part in sources(mean)])])
+
+
+def sources(mean: tf.Tensor) -> list[tf.Tensor]:
+    """Return what an update of the weights reads instead of ``mean``, if it can."""
+    return casts.undo_mean(casts.undo(mean, tf.bfloat16))
 
 
 def before_upcast(gradients: list[tf.Tensor], config: TrainConfig) -> list[tf.Tensor]:
@@ -111,8 +116,9 @@ def route(config: TrainConfig) -> str:
         return "none"
     if config.adasum:
         return "adasum"
-    by_nccl = config.compression == "fp16" and on_gpu()
-    return "allreduce" if config.compression == "none" or by_nccl else "exchange"
+    if config.compression == "none":
+        return "exchange" if hvd.size() == 2 and not on_gpu() else "allreduce"
+    return "allreduce" if config.compression == "fp16" and on_gpu() else "exchange"
 
 
 def on_gpu() -> bool:

@@ -1,13 +1,17 @@
-"""Exchange among ranks in few messages: rank 0's variables, and means of gradients in 16 bits.
+"""Exchange among ranks in few messages: rank 0's variables, and means of gradients in 16 bits or between two ranks.
 
-Gradients are summed in 32 bits, whatever carries Horovod's messages: Horovod 0.28.1 knows no bfloat16 at all, and sums
-float16 in software without a GPU. So each rank receives one part of every rank's gradients (alltoall), sums it in
-float32, and sends the mean to all (allgather): as many bytes as in a ring allreduce of as many bits (Patarasuk and Yuan
-2009, "Bandwidth optimal all-reduce algorithms"), and each number is rounded twice, before the sum and after it,
-whatever the number of ranks.
+Gradients in 16 bits are summed in 32 bits, whatever carries Horovod's messages: Horovod 0.28.1 knows no bfloat16 at
+all, and sums float16 in software without a GPU. So each rank receives one part of every rank's gradients (alltoall),
+sums it in float32, and sends the mean to all (allgather): as many bytes as in a ring allreduce of as many bits
+(Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms"), and each number is rounded twice, before the sum
+and after it, whatever the number of ranks.
+
+Two ranks send each other all their gradients instead, which are as many bytes in one message, and both compute all
+means: the operation that updates the weights can do that, without another pass over memory.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import accumulate, groupby
 
 import horovod.tensorflow as hvd
@@ -15,8 +19,8 @@ import tensorflow as tf
 
 from orchestrator.trainer.tensorflow_operations import casts
 
-DTYPES = {"fp16": tf.float16, "bf16": tf.bfloat16}
-CARRIER = tf.float16  # 16 bits that every transport of Horovod moves; nothing is calculated in it
+DTYPES = {"none": tf.float32, "fp16": tf.float16, "bf16": tf.bfloat16}
+CARRIERS = {2: tf.float16, 4: tf.float32}  # by bytes: every transport of Horovod moves these; nothing is calculated
 ALIGNED = 32  # numbers of 16 bits: TensorFlow slices pieces of whole 64 bytes without copying them (tensor_util.h)
 MESSAGE_BYTES = 64 << 20  # of variables, unless one alone is larger
 
@@ -31,8 +35,7 @@ def broadcast_variables(variables: list[tf.Variable]) -> None:
     for number, group in enumerate(_messages(variables)):
         flat = tf.concat([tf.reshape(variable, [-1]) for variable in group], axis=0)
         values = hvd.broadcast(flat, root_rank=0, name=f"variables.{number}")
-        shapes = [variable.shape for variable in group]
-        for variable, value in zip(group, _split(values, shapes, [s.num_elements() for s in shapes]), strict=True):
+        for variable, value in zip(group, _split(values, group, padded=False), strict=True):
             variable.assign(value)
 
 
@@ -64,52 +67,62 @@ def means(tensors: list[tf.Tensor], kind: str, predivide: float, name: str) -> l
 
     Args:
         tensors: This rank's tensors, of the same shapes on every rank.
-        kind: Key of DTYPES, the 16-bit type that travels.
+        kind: Key of DTYPES, the type that travels. "none" is for two ranks.
         predivide: Divides tensors before they are rounded to 16 bits, and multiplies the means while in 32 bits.
         name: Prefix of the operations' names, the same on every rank.
 
     Returns:
         The means, float32, in the shapes of ``tensors``.
     """
-    world, dtype = hvd.size(), DTYPES[kind]
     divided = [tf.cast(tensor, tf.float32) / predivide if predivide != 1.0 else tensor for tensor in tensors]
-    parts = tf.reshape(_transfer(hvd.alltoall, _flatten(divided, dtype, world), f"{name}.parts"), [world, -1])
-    mean_numbers = _transfer(hvd.allgather, _mean(parts, predivide), f"{name}.means")
-    shapes = [tensor.shape for tensor in tensors]
-    return [tf.cast(piece, tf.float32) for piece in _split(mean_numbers, shapes, [*map(_padded_length, shapes)])]
+    rounded = [tf.cast(tensor, DTYPES[kind]) for tensor in divided]
+    way = _means_of_two if hvd.size() == 2 else _means_of_parts
+    return [tf.cast(averaged, tf.float32) for averaged in way(rounded, predivide, name)]
 
 
-def _mean(parts: tf.Tensor, predivide: float) -> tf.Tensor:
-    """Average the rows of ``parts`` (ranks x numbers) in float32, rounded to their type."""
-    world = parts.shape[0]
-    if world == 2 and parts.dtype == tf.bfloat16 and predivide == 1.0:
-        # A sum of two in bfloat16 equals the rounded float32 sum, and halving is exact: a third of the memory traffic.
-        return (parts[0] + parts[1]) * tf.constant(0.5, tf.bfloat16)
-    return tf.cast(
-        tf.add_n([tf.cast(parts[rank], tf.float32) for rank in range(world)]) * (predivide / world), parts.dtype
-    )
+def _means_of_two(own: list[tf.Tensor], predivide: float, name: str) -> list[tf.Tensor]:
+    flat = _flatten(own, 1)
+    splits = [0, flat.shape[0]] if hvd.rank() == 0 else [flat.shape[0], 0]
+    received = _transfer(flat, lambda numbers: hvd.alltoall(numbers, splits, name=f"{name}.all")[0])
+    return [mean(pair, predivide) for pair in zip(own, _split(received, own), strict=True)]
 
 
-def _flatten(tensors: list[tf.Tensor], dtype: tf.DType, world: int) -> tf.Tensor:
+def _means_of_parts(tensors: list[tf.Tensor], predivide: float, name: str) -> list[tf.Tensor]:
+    world = hvd.size()
+    parts = _transfer(_flatten(tensors, world), partial(hvd.alltoall, name=f"{name}.parts"))
+    own = mean(tf.unstack(tf.reshape(parts, [world, -1])), predivide)
+    return _split(_transfer(own, partial(hvd.allgather, name=f"{name}.means")), tensors)
+
+
+def mean(parts: Sequence[tf.Tensor], predivide: float) -> tf.Tensor:
+    """Average one tensor of every rank in float32, rounded to their type; see :func:`means`."""
+    dtype = parts[0].dtype
+    if len(parts) == 2 and dtype != tf.float16 and predivide == 1.0:
+        # A sum of two in bfloat16 equals the rounded float32 sum, and halving is exact. See casts.undo_mean.
+        return (parts[0] + parts[1]) * tf.constant(0.5, dtype)
+    return tf.cast(tf.add_n([tf.cast(part, tf.float32) for part in parts]) * (predivide / len(parts)), dtype)
+
+
+def _flatten(tensors: list[tf.Tensor], world: int) -> tf.Tensor:
     """Concatenate all tensors, each padded with zeros to whole pieces, and the whole to equal parts for all ranks."""
-    flat, filled = list[tf.Tensor](), [_padded_length(tensor.shape) for tensor in tensors]
+    flat, filled, dtype = list[tf.Tensor](), [_padded_length(tensor) for tensor in tensors], tensors[0].dtype
     for tensor, length in zip(tensors, filled, strict=True):
-        flat += [tf.reshape(tf.cast(tensor, dtype), [-1]), tf.zeros([length - tensor.shape.num_elements()], dtype)]
+        flat += [tf.reshape(tensor, [-1]), tf.zeros([length - tensor.shape.num_elements()], dtype)]
     flat.append(tf.zeros([-sum(filled) % (ALIGNED * world)], dtype))
     return tf.concat([piece for piece in flat if piece.shape[0]], axis=0)
 
 
-def _padded_length(shape: tf.TensorShape) -> int:
-    """Return the padded length of a tensor of this shape."""
-    return -(-int(shape.num_elements()) // ALIGNED) * ALIGNED
+def _padded_length(tensor: tf.Tensor) -> int:
+    return -(-int(tensor.shape.num_elements()) // ALIGNED) * ALIGNED
 
 
-def _transfer(move: Callable[..., tf.Tensor], numbers: tf.Tensor, name: str) -> tf.Tensor:
-    return tf.bitcast(move(tf.bitcast(numbers, CARRIER), name=name), numbers.dtype)
+def _transfer(numbers: tf.Tensor, move: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
+    return tf.bitcast(move(tf.bitcast(numbers, CARRIERS[numbers.dtype.size])), numbers.dtype)
 
 
-def _split(flat: tf.Tensor, shapes: list[tf.TensorShape], lengths: list[int]) -> list[tf.Tensor]:
-    """Cut ``flat`` into tensors of these shapes, each of which ``takes`` a number of elements including its padding."""
+def _split(flat: tf.Tensor, like: list[tf.Tensor], padded: bool = True) -> list[tf.Tensor]:
+    """Cut ``flat`` into tensors of the shapes of ``like``, which lie in it one after the other, with their padding."""
+    lengths = [_padded_length(tensor) if padded else tensor.shape.num_elements() for tensor in like]
     firsts = [end - length for end, length in zip(accumulate(lengths), lengths, strict=True)]
-    cut = [flat[first : first + shape.num_elements()] for first, shape in zip(firsts, shapes, strict=True)]
-    return [tf.reshape(piece, shape) for piece, shape in zip(cut, shapes, strict=True)]
+    cut = [flat[first : first + tensor.shape.num_elements()] for first, tensor in zip(firsts, like, strict=True)]
+    return [tf.reshape(piece, tensor.shape) for piece, tensor in zip(cut, like, strict=True)]

@@ -1,4 +1,4 @@
-"""Casts of tensors in compiled functions, which a reader of both types can leave out."""
+"""Casts and means in compiled functions, which a reader of their inputs can leave out."""
 
 import tensorflow as tf
 
@@ -8,3 +8,12 @@ def undo(tensor: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     if tensor.op.type == "Cast" and tensor.op.inputs[0].dtype == dtype:
         return tensor.op.inputs[0]
     return tensor
+
+
+def undo_mean(tensor: tf.Tensor) -> list[tf.Tensor]:
+    """Return the two tensors whose mean ``tensor`` is, computed as ``(one + other) * 0.5``, or it alone."""
+    halved = tensor.op.type == "Mul" and tf.get_static_value(tensor.op.inputs[1]) == 0.5
+    if halved and (added := tensor.op.inputs[0].op).type == "AddV2":
+        one, other = added.inputs
+        return [one, other] if one.shape == other.shape else [tensor]
+    return [tensor]

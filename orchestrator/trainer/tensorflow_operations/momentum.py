@@ -36,7 +36,7 @@ def update(
     if operations:
         decays, share = decay is not None, rate if decay is None else decay
         operations.orchestrator_momentum(
-            **pair, grad=_before_cast(gradient), rate=rate, decay=share, momentum=momentum, decays=decays
+            **pair, rate=rate, decay=share, momentum=momentum, grads=_sources(gradient), decays=decays
         )
         return
     if decay is not None:
@@ -46,9 +46,9 @@ def update(
     tf.raw_ops.ResourceApplyKerasMomentum(**pair, lr=rate, grad=gradient, momentum=momentum, use_nesterov=nesterov)
 
 
-def _before_cast(gradient: tf.Tensor) -> tf.Tensor:
-    """Return a gradient as it was before its cast from bfloat16, which the operation reads as it is."""
+def _sources(gradient: tf.Tensor) -> list[tf.Tensor]:
+    """Return a gradient before its cast from bfloat16, or the two whose mean it is: the operation reads them."""
     if tf.executing_eagerly():
-        return gradient
+        return [gradient]
     source = gradient.op.inputs[0] if gradient.op.type == "Identity" else gradient
-    return casts.undo(source, tf.bfloat16)
+    return casts.undo_mean(casts.undo(source, tf.bfloat16))
