@@ -1,6 +1,6 @@
 """Optimizers, with weight decay as an addition to the gradients."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -19,7 +19,7 @@ def build(config: TrainConfig) -> keras.optimizers.Optimizer:
     It adds ``weight_decay`` times the weights to the gradients of kernels, not of biases or batch normalisation, before
     it clips them: the gradient of half the squared weights in the loss.
     """
-    optimizer = OPTIMIZERS[config.optimizer](config)
+    optimizer = _by_rule(config)
     optimizer.decay = config.weight_decay
     return keras.optimizers.LossScaleOptimizer(optimizer) if config.precision == "float16" else optimizer
 
@@ -101,25 +101,11 @@ class Adam(Decaying, keras.optimizers.Adam):
         )
 
 
-def _sgd(config: TrainConfig) -> keras.optimizers.Optimizer:
+def _by_rule(config: TrainConfig) -> Any:
+    clip = config.clip_norm
+    if config.optimizer == "rmsprop":
+        return RMSprop(0.0, rho=config.rho, momentum=config.momentum, epsilon=config.epsilon, global_clipnorm=clip)
+    if config.optimizer == "adam":
+        return Adam(0.0, beta_1=config.momentum, beta_2=config.rho, epsilon=config.epsilon, global_clipnorm=clip)
     kind = Momentum if config.momentum else Plain
-    return kind(0.0, momentum=config.momentum, nesterov=config.nesterov, global_clipnorm=config.clip_norm)
-
-
-def _rmsprop(config: TrainConfig) -> keras.optimizers.Optimizer:
-    return RMSprop(
-        0.0, rho=config.rho, momentum=config.momentum, epsilon=config.epsilon, global_clipnorm=config.clip_norm
-    )
-
-
-def _adam(config: TrainConfig) -> keras.optimizers.Optimizer:
-    return Adam(
-        0.0, beta_1=config.momentum, beta_2=config.rho, epsilon=config.epsilon, global_clipnorm=config.clip_norm
-    )
-
-
-OPTIMIZERS: dict[str, Callable[[TrainConfig], keras.optimizers.Optimizer]] = {
-    "sgd": _sgd,
-    "rmsprop": _rmsprop,
-    "adam": _adam,
-}
+    return kind(0.0, momentum=config.momentum, nesterov=config.nesterov, global_clipnorm=clip)
