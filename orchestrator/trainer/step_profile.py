@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Profile, Ready, TrainConfig
-from orchestrator.trainer.comm import allreduce
+from orchestrator.trainer.comm import compressed
 from orchestrator.trainer.tensorflow_operations import clock
 
 FILE = "profile.json"
@@ -30,7 +30,7 @@ class StepProfile:
     def watch(self, gradients: list[tf.Tensor]) -> tf.Tensor:
         """Return the times at which parts of ``gradients`` are ready, float64 (parts). For compiled functions."""
         sizes = [4 * gradient.shape.num_elements() for gradient in gradients]
-        parts = allreduce.pack(sizes, max(LEAST_BYTES, sum(sizes) / PARTS))
+        parts = compressed.pack(sizes, max(LEAST_BYTES, sum(sizes) / PARTS))
         self._tensors = len(gradients)
         self._bytes = [sum(sizes[index] for index in part) for part in parts]
         with tf.device("CPU:0"):

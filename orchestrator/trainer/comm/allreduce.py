@@ -59,31 +59,19 @@ def sources(mean: tf.Tensor) -> list[tf.Tensor]:
 
 
 def before_upcast(gradients: list[tf.Tensor], config: TrainConfig) -> list[tf.Tensor]:
-    """Return gradients as :func:`means` takes them best: not widened if computed in the 16 bits they travel in."""
-    narrowed = route(config) == "exchange"
-    return [compressed.undo_upcast(gradient, config.compression) for gradient in gradients] if narrowed else gradients
+    """Return gradients as :func:`means` takes them best: not widened if computed in the 16 bits they travel in.
+
+    The bits that travel are the same, without being widened and rounded again. For compiled functions.
+    """
+    if route(config) != "exchange":
+        return gradients
+    return [casts.undo(gradient, compressed.DTYPES[config.compression]) for gradient in gradients]
 
 
 def groups(shapes: "list[tf.TensorShape]") -> list[list[int]]:
     """Group gradients by number into messages."""
     limit = int(os.environ.get("HOROVOD_FUSION_THRESHOLD", GROUP_BYTES))
-    return pack([4 * shape.num_elements() for shape in shapes], limit)
-
-
-def pack(sizes: list[int], limit: float) -> list[list[int]]:
-    """Group gradients of ``sizes`` bytes by number, the last first, since backpropagation computes these first.
-
-    Each group has at most ``limit`` bytes, except if it is a single gradient.
-    """
-    packed: list[list[int]] = []
-    room = 0.0
-    for number in reversed(range(len(sizes))):
-        if not packed or sizes[number] > room:
-            packed.append([])
-            room = limit
-        packed[-1].append(number)
-        room -= sizes[number]
-    return packed
+    return compressed.pack([4 * shape.num_elements() for shape in shapes], limit)
 
 
 def means(group: list[tf.Tensor], config: TrainConfig, name: str) -> list[tf.Tensor]:
@@ -160,11 +148,6 @@ def allreduce_sum(numbers: tf.Tensor) -> tf.Tensor:
     """
     with tf.device("CPU:0"):
         return hvd.allreduce(numbers, op=hvd.Sum, name="total") if hvd.size() > 1 else tf.identity(numbers)
-
-
-def allreduce_max(value: float) -> float:
-    """Return the largest number of any rank. A collective call, between two steps."""
-    return max(hvd.allgather_object(value))
 
 
 def size(shapes: "list[tf.TensorShape]", config: TrainConfig) -> int:

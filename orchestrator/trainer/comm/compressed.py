@@ -10,14 +10,12 @@ Two ranks send each other all their gradients instead, which are as many bytes i
 means: the operation that updates the weights can do that, without another pass over memory.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, groupby
 
 import horovod.tensorflow as hvd
 import tensorflow as tf
-
-from orchestrator.trainer.tensorflow_operations import casts
 
 DTYPES = {"none": tf.float32, "fp16": tf.float16, "bf16": tf.bfloat16}
 CARRIERS = {2: tf.float16, 4: tf.float32}  # by bytes: every transport of Horovod moves these; nothing is calculated
@@ -39,27 +37,28 @@ def broadcast_variables(variables: list[tf.Variable]) -> None:
             variable.assign(value)
 
 
-def _messages(variables: list[tf.Variable]) -> list[list[tf.Variable]]:
+def _messages(variables: list[tf.Variable]) -> Iterator[list[tf.Variable]]:
     """Group variables into messages, each of one type, in the same order on every rank."""
-    messages: list[list[tf.Variable]] = []
-    for _, alike in groupby(sorted(variables, key=lambda v: v.dtype.name), key=lambda v: v.dtype.name):
-        room = 0
-        for variable in alike:
-            size = variable.dtype.size * variable.shape.num_elements()
-            if size > room:
-                messages.append([])
-                room = MESSAGE_BYTES
-            messages[-1].append(variable)
-            room -= size
-    return messages
+    for _, group in groupby(sorted(variables, key=lambda v: v.dtype.name), key=lambda v: v.dtype.name):
+        alike = list(group)
+        sizes = [variable.dtype.size * variable.shape.num_elements() for variable in alike]
+        yield from ([alike[index] for index in part] for part in pack(sizes, MESSAGE_BYTES))
 
 
-def undo_upcast(gradient: tf.Tensor, kind: str) -> tf.Tensor:
-    """Return ``gradient`` as it was before its cast to float32, if it was computed in the type that it travels in.
+def pack(sizes: list[int], limit: float) -> list[list[int]]:
+    """Group tensors of ``sizes`` bytes by number, the last first, since backpropagation computes their gradients first.
 
-    The bits that travel are the same, without being widened and rounded again. For compiled functions.
+    Each group has at most ``limit`` bytes, except if it is a single tensor.
     """
-    return casts.undo(gradient, DTYPES[kind])
+    packed: list[list[int]] = []
+    room = 0.0
+    for number in reversed(range(len(sizes))):
+        if not packed or sizes[number] > room:
+            packed.append([])
+            room = limit
+        packed[-1].append(number)
+        room -= sizes[number]
+    return packed
 
 
 def means(tensors: list[tf.Tensor], kind: str, predivide: float, name: str) -> list[tf.Tensor]:
