@@ -6,6 +6,7 @@ than two ranks 16 bits take two messages. It is measured once between these rank
 directory of all runs, so that the same run ends with the same bits every time.
 """
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,10 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from orchestrator.schema import Compression, TrainConfig
+from orchestrator.trainer import cpu_model
 from orchestrator.trainer.autotune import MIN_SPEEDUP, measurements
 from orchestrator.trainer.comm import allreduce
+from orchestrator.trainer.data import pipeline
 
 PIECE = 1 << 20  # bytes of a gradient in float32; a group of these is measured
 SMALLEST = 1 << 16  # bytes of a group that is measured
@@ -38,10 +41,25 @@ def choose(config: TrainConfig, directory: Path, size: int) -> Compression:
     if hvd.size() == 1 or config.adasum or config.precision != "bfloat16":
         return "none"
     measured = measured_size(size)
-    speedup = measurements.measured_together(
-        f"compression-{measured >> 10}k", directory.parent, config.threads, lambda: measure_gain(config, measured)
-    )
+    name = f"compression-{measured >> 10}k"
+    speedup = measured_together(name, directory.parent, config.threads, lambda: measure_gain(config, measured))
     return "bf16" if speedup >= MIN_SPEEDUP else "none"
+
+
+def measured_together(name: str, directory: Path, threads: int, measure: Callable[[], float]) -> float:
+    """Return what these ranks measured before, or measure it and store it in ``directory``. A collective call.
+
+    ``measure`` is one, too, and returns the same value on every rank. ``threads`` count on ranks without a GPU.
+    """
+    device, controller = pipeline.accelerator() or threads, os.environ.get("HOROVOD_CONTROLLER")
+    hardware = [os.uname().nodename, cpu_model.kind(), device, controller]
+    entry = measurements.Entry(name, directory, ranks=hvd.allgather_object(hardware))
+    value = hvd.broadcast_object(entry.read(float), root_rank=0)
+    if value is None:
+        value = measure()
+        if hvd.rank() == 0:
+            entry.write(value)
+    return value
 
 
 def measured_size(size: int) -> int:

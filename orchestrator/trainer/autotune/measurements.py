@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
@@ -44,34 +43,3 @@ class Entry:
         """Store a value for all users of the node; it is measured again if that fails (a full disk, another owner)."""
         with suppress(OSError), replaced(self.path, 0o644) as file:
             file.write(json.dumps({"depends": self._depends, "value": value}).encode() + b"\n")
-
-
-def measured_together(name: str, directory: Path, threads: int, measure: Callable[[], float]) -> float:
-    """Return what these ranks measured before, or measure and store it. A collective call.
-
-    Args:
-        name: Name of the value.
-        directory: Directory that all ranks share.
-        threads: Threads of this rank, for the case that it has no GPU.
-        measure: A collective call whose result is the same on every rank.
-
-    Returns:
-        The value, the same on every rank.
-    """
-    import horovod.tensorflow as hvd  # noqa: PLC0415  it imports TensorFlow
-
-    from orchestrator.trainer.data import pipeline  # noqa: PLC0415  likewise
-
-    hardware = [
-        os.uname().nodename,
-        cpu_model.kind(),
-        pipeline.accelerator() or threads,
-        os.environ.get("HOROVOD_CONTROLLER"),
-    ]
-    entry = Entry(name, directory, ranks=hvd.allgather_object(hardware))
-    value = hvd.broadcast_object(entry.read(float), root_rank=0)
-    if value is None:
-        value = measure()
-        if hvd.rank() == 0:
-            entry.write(value)
-    return value
