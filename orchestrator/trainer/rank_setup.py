@@ -5,6 +5,7 @@ import sys
 import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import horovod.tensorflow as hvd
@@ -13,8 +14,7 @@ import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer import gpu_of_rank
-from orchestrator.trainer.autotune import choose_compression, choose_convolutions, choose_xla
-from orchestrator.trainer.autotune import choose_precision as autotune_precision
+from orchestrator.trainer.autotune import choose_compression, choose_convolutions, choose_precision, choose_xla
 from orchestrator.trainer.comm import allreduce, compressed
 from orchestrator.trainer.data import batches, local_copy
 from orchestrator.trainer.models import he_initializer, networks_by_name
@@ -66,8 +66,6 @@ class Trainer:
     chosen: list[str] = field(default_factory=list)
     profile: StepProfile = field(default_factory=StepProfile)
     drawn: "Future[None] | None" = None
-    _guard: "Guard | None" = None
-    _telemetry: "recorder.Recorder | None" = None
 
     @property
     def passes(self) -> int:
@@ -83,17 +81,15 @@ class Trainer:
         """Completed steps of the current epoch."""
         return self.step - (self.epoch - 1) * self.steps_per_epoch
 
-    @property
+    @cached_property
     def telemetry(self) -> recorder.Recorder:
         """Recorder of this training's telemetry; first accessed once ``steps_before`` is set."""
-        self._telemetry = self._telemetry or recorder.Recorder(self.config, self._plan)
-        return self._telemetry
+        return recorder.Recorder(self.config, self._plan)
 
-    @property
+    @cached_property
     def guard(self) -> Guard:
         """Guard that keeps steps whose loss is not a number from changing the model, if they are to be skipped."""
-        self._guard = self._guard or Guard(self.config.on_nan == "skip", self.model, self.optimizer)
-        return self._guard
+        return Guard(self.config.on_nan == "skip", self.model, self.optimizer)
 
     @property
     def epochs(self) -> int:
@@ -119,16 +115,16 @@ class Trainer:
         return [variable.value for variable in self.model.trainable_variables]
 
 
-def prepare(config: TrainConfig, directory: Path) -> TrainConfig:
+def prepare(config: TrainConfig) -> TrainConfig:
     """Set threads, GPU, determinism and precision before TensorFlow creates anything.
 
-    Return ``config`` with the precision that the ranks of the run in ``directory`` chose together.
+    Return ``config`` with the precision that the ranks chose together.
     """
     tf.config.threading.set_intra_op_parallelism_threads(config.threads)
     tf.config.threading.set_inter_op_parallelism_threads(OPERATIONS_AT_ONCE)
     gpu_of_rank.choose_for_tensorflow(hvd.local_rank())
     tf.config.experimental.enable_op_determinism()
-    precision = autotune_precision.choose(config.precision, config.threads)
+    precision = choose_precision.choose(config.precision, config.threads)
     if precision != "float32":
         keras.mixed_precision.set_dtype_policy(f"mixed_{precision}")
     return config.model_copy(update={"precision": precision})
