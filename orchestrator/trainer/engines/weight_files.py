@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from orchestrator.launch_layout import VISIBLE_GPUS
+from orchestrator.schema.atomic_write import replaced
 
 INITIAL, FINAL = "initial.npz", "weights.npz"
 LIMIT_SECONDS = 600.0  # for rank 0 to draw them, on a slow node
@@ -39,10 +40,8 @@ def initial(run_directory: Path, rank: int) -> Weights:
 
 def write(path: Path, weights: Weights) -> None:
     """Replace a file of weights atomically."""
-    unfinished = path.with_name(f".{path.name}")
-    with unfinished.open("wb") as file:
+    with replaced(path, 0o644) as file:
         np.savez(file, **weights)
-    unfinished.replace(path)
 
 
 def digest(weights: Weights) -> str:
