@@ -38,24 +38,17 @@ class Pipeline:
             return tf.data.experimental.from_variant(variant, self._spec)
 
 
-class ReadyBatch:
-    """Batch that is already on its device."""
-
-    def __init__(self, batch: Any) -> None:
-        self._batch = batch
-
-    def result(self) -> Any:
-        return self._batch
-
-
-def prefetch_to_device(batches: Iterable[Any], device: "str | None") -> "Iterator[Future[Any] | ReadyBatch]":
+def prefetch_to_device(batches: Iterable[Any], device: "str | None") -> "Iterator[Future[Any]]":
     """Yield the same batches while they are copied to ``device``, the next during the training on the one before.
 
     Each is available by its ``result()``, for which the device may first finish its current work: only requesting the
     next batch waits for data. Without a device batches are passed on as they come. An error appears one batch earlier.
     """
     if device is None:
-        yield from map(ReadyBatch, batches)
+        for batch in batches:
+            ready = Future[Any]()
+            ready.set_result(batch)
+            yield ready
         return
     with ThreadPoolExecutor(1) as pool:
         copied = (pool.submit(_copy_to, batch, device) for batch in batches)
