@@ -7,11 +7,8 @@ PyTorch's DistributedDataParallel.
 import sys
 from pathlib import Path
 
-import numpy as np
 import ray
 import ray.train
-import torch
-import torch.distributed as dist
 from ray.train import RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer, prepare_model
 
@@ -26,12 +23,6 @@ class RayTorch(torch_engine.TorchEngine):
     def __init__(self, config: TrainConfig, initial: weight_files.Weights, rank: int, world: int) -> None:
         super().__init__(config, initial, rank, world, ray=ray.__version__)
         self.model = prepare_model(self.network)
-
-    def sum(self, numbers: np.ndarray) -> np.ndarray:
-        total = torch.from_numpy(numbers.copy())
-        if self.world > 1:
-            dist.all_reduce(total)
-        return total.numpy()
 
 
 def train(settings: dict[str, str]) -> None:

@@ -7,8 +7,6 @@ import os
 import sys
 from pathlib import Path
 
-import numpy as np
-import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
@@ -22,11 +20,6 @@ class TorchDdp(torch_engine.TorchEngine):
     def __init__(self, config: TrainConfig, initial: weight_files.Weights) -> None:
         super().__init__(config, initial, dist.get_rank(), dist.get_world_size())
         self.model = DistributedDataParallel(self.network)
-
-    def sum(self, numbers: np.ndarray) -> np.ndarray:
-        total = torch.from_numpy(numbers.copy())
-        dist.all_reduce(total)
-        return total.numpy()
 
 
 def main(run_directory: Path) -> None:
