@@ -25,11 +25,6 @@ def prepare(config: TrainConfig, local_rank: int) -> None:
     keras.utils.set_random_seed(config.seed)
 
 
-def optimizer(config: TrainConfig) -> keras.optimizers.Optimizer:
-    """Return Keras' optimizer; weight decay is the layers' part, and the rate is set before every step."""
-    return keras.optimizers.SGD(0.0, momentum=config.momentum, nesterov=config.nesterov)
-
-
 def dataset(split: Arrays, indices: Iterable[np.ndarray]) -> tf.data.Dataset:
     """Return a pipeline of batches, which is made on this host while the step before is computed."""
     images, labels = (tf.constant(values) for values in split)
@@ -62,7 +57,9 @@ class KerasEngine:
     splits_time = False
 
     def __init__(self, config: TrainConfig, initial: Weights, world: int, **versions: str) -> None:
-        self.config, self.model, self.optimizer = config, keras_network.build(config), optimizer(config)
+        self.config, self.model = config, keras_network.build(config)
+        # Weight decay is the layers' part, and the rate is set before every step.
+        self.optimizer = keras.optimizers.SGD(0.0, momentum=config.momentum, nesterov=config.nesterov)
         self.world, self.versions = world, {"tensorflow": tf.__version__, "keras": keras.__version__, **versions}
         keras_network.assign(self.model, initial)
 
