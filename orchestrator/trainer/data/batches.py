@@ -174,16 +174,12 @@ def _mixed_first(samples: imagenet.Samples, count: "int | None") -> imagenet.Sam
 View = Callable[[tf.Tensor, int, tf.Tensor], tf.Tensor]
 
 
-def _whole(content: tf.Tensor, *_: object) -> tf.Tensor:
-    return decoding.whole(content)
-
-
 def _record_split(records: Records, config: TrainConfig, view: View) -> Split:
     def example(content: tf.Tensor, seed: tf.Tensor, view: View = view) -> Example:
         encoded, label = records.parse(content)
         return view(encoded, config.image_size, seed), label
 
-    whole = partial(example, view=_whole)
+    whole = partial(example, view=decoding.whole)
     return Split(len(records), example, config.threads, records, records.name, whole=whole)
 
 
@@ -200,5 +196,5 @@ def _file_split(
         image = view(tf.io.read_file(tf.gather(paths, index)), config.image_size, seed)
         return image, tf.gather(labels, index)
 
-    name, whole = (lambda index: str(directory / samples[index][0])), partial(example, view=_whole)
+    name, whole = (lambda index: str(directory / samples[index][0])), partial(example, view=decoding.whole)
     return Split(len(samples), example, config.threads, name=name, whole=whole)

@@ -18,10 +18,22 @@ def decode_view(content: tf.Tensor, size: int, window: Window) -> tf.Tensor:
     Float pixels are used because TensorFlow's resizing of them is vectorised. They stay between 0 and 255, so adding
     0.5 before the cast, which truncates, rounds them.
     """
-    pixels = tf.cond(
-        _is_jpeg(content), lambda: _decode_jpeg(content, window), lambda: _decode_png_window(content, window)
-    )
+    pixels = _decode(content, window)
     return tf.cast(tf.image.resize(tf.cast(pixels, tf.float32), [size, size]) + 0.5, tf.uint8)
+
+
+def whole(content: tf.Tensor, *_: object) -> tf.Tensor:
+    """Decode a whole image to uint8 (height, width, 3).
+
+    Raises:
+        InvalidArgumentError: It cannot be decoded.
+    """
+    return _decode(content, lambda shape: tf.concat([[0, 0], shape], 0))
+
+
+def _decode(content: tf.Tensor, window: Window) -> tf.Tensor:
+    is_jpeg = tf.strings.substr(content, 0, len(JPEG_START)) == JPEG_START
+    return tf.cond(is_jpeg, lambda: _decode_jpeg(content, window), lambda: _decode_png(content, window))
 
 
 def _decode_jpeg(content: tf.Tensor, window: Window) -> tf.Tensor:
@@ -41,30 +53,9 @@ def _require_pixel_limit(shape: tf.Tensor) -> tf.Tensor:
     return shape + tf.strings.to_number(tf.where(few, "0", words), tf.int32)
 
 
-def _decode_png_window(content: tf.Tensor, window: Window) -> tf.Tensor:
-    image = _decode_png(content)
-    top, left, height, width = tf.unstack(window(tf.shape(image)[:2]))
-    return image[top : top + height, left : left + width]
-
-
-def whole(content: tf.Tensor) -> tf.Tensor:
-    """Decode a whole image to uint8 (height, width, 3).
-
-    Raises:
-        InvalidArgumentError: It cannot be decoded.
-    """
-    return tf.cond(_is_jpeg(content), lambda: _decode_jpeg(content, _whole_window), lambda: _decode_png(content))
-
-
-def _whole_window(shape: tf.Tensor) -> tf.Tensor:
-    return tf.concat([[0, 0], shape], 0)
-
-
-def _is_jpeg(content: tf.Tensor) -> tf.Tensor:
-    return tf.strings.substr(content, 0, len(JPEG_START)) == JPEG_START
-
-
-def _decode_png(content: tf.Tensor) -> tf.Tensor:
+def _decode_png(content: tf.Tensor, window: Window) -> tf.Tensor:
     shape = tf.io.decode_raw(tf.strings.substr(content, *PNG_SHAPE), tf.int32, little_endian=False)[::-1]
     with tf.control_dependencies([_require_pixel_limit(tf.reshape(shape, [2]))]):
-        return tf.image.decode_png(content, channels=3)
+        image = tf.image.decode_png(content, channels=3)
+    top, left, height, width = tf.unstack(window(tf.shape(image)[:2]))
+    return image[top : top + height, left : left + width]
