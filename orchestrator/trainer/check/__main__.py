@@ -30,16 +30,6 @@ framework: Any = import_module(f"orchestrator.trainer.check.{FRAMEWORK.lower()}_
 hvd = framework.hvd
 
 
-class Clock:
-    """Seconds since construction, the maximum over all ranks and so equal on every rank."""
-
-    def __init__(self) -> None:
-        self._started = time.perf_counter()
-
-    def seconds(self) -> float:
-        return allreduce_max(time.perf_counter() - self._started)
-
-
 def main(run_directory: Path, max_work: float) -> None:
     os.environ.setdefault("HOROVOD_CYCLE_ON_ENQUEUE", "1")  # as in training
     framework.start()
@@ -47,9 +37,9 @@ def main(run_directory: Path, max_work: float) -> None:
     print(f"rank {hvd.rank()} of {hvd.size()} on {socket.gethostname()}: allreduce gives {total:g}", flush=True)
     result = CheckRank(rank=hvd.rank(), host=socket.gethostname(), local_rank=hvd.local_rank(), allreduce_sum=total)
     ranks = hvd.allgather_object(result)
-    clock = Clock()
-    sizes = _measure_messages(clock)
-    side, step_seconds = _measure_step(clock, message_and_step_sizes.side(max_work))
+    started = time.perf_counter()
+    sizes = _measure_messages(started)
+    side, step_seconds = _measure_step(started, message_and_step_sizes.side(max_work))
     expected = hvd.size() * (hvd.size() + 1) / 2
     if hvd.rank() == 0:
         CheckResult(
@@ -68,19 +58,24 @@ def allreduce_max(seconds: float) -> float:
     return float(framework.allreduce(seconds, hvd.Max, "slowest"))
 
 
+def _elapsed(started: float) -> float:
+    """Return the seconds since ``started``, the maximum over all ranks and so equal on every rank."""
+    return allreduce_max(time.perf_counter() - started)
+
+
 def say(text: str) -> None:
     if hvd.rank() == 0:
         print(text, flush=True)
 
 
-def _measure_messages(clock: Clock) -> list[CheckMessage]:
+def _measure_messages(started: float) -> list[CheckMessage]:
     """Measure message sizes in ascending order for as long as MESSAGE_SECONDS allow."""
     seconds = message_and_step_sizes.MESSAGE_SECONDS
     say(f"measuring messages of up to {MESSAGE_SIZES[-1] >> 20} MiB, for up to {seconds:g} s")
     messages: list[CheckMessage] = []
     for size in MESSAGE_SIZES:
         longest = message_and_step_sizes.next_message_seconds([message.latency_seconds for message in messages])
-        if clock.seconds() + 2 * longest > message_and_step_sizes.MESSAGE_SECONDS:
+        if _elapsed(started) + 2 * longest > seconds:
             say(f"messages of {size:,} bytes and more are skipped: each may take {longest:.1f} s")
             break
         messages.append(_measure_message(size))
@@ -109,14 +104,15 @@ def _seconds(work: Callable[[], None]) -> float:
     return time.perf_counter() - started
 
 
-def _measure_step(clock: Clock, largest_side: int) -> tuple[int, float]:
+def _measure_step(started: float, largest_side: int) -> tuple[int, float]:
     """Return side and seconds of a step on the slowest rank: the minimum of several, since background load varies."""
-    remaining = message_and_step_sizes.SECONDS - clock.seconds()
+    limit = message_and_step_sizes.SECONDS
+    remaining = limit - _elapsed(started)
     say(f"measuring a step that computes while its gradients are sent, for up to {remaining:.1f} s")
     side, first = message_and_step_sizes.grow(_step_seconds, remaining / message_and_step_sizes.STEPS, largest_side)
     say(f"{_describe_step(side)}: {first:.3f} s")
     steps = [first]
-    while len(steps) <= message_and_step_sizes.REPEATS and clock.seconds() + steps[-1] < message_and_step_sizes.SECONDS:
+    while len(steps) <= message_and_step_sizes.REPEATS and _elapsed(started) + steps[-1] < limit:
         steps.append(_step_seconds(side))
     return side, min(steps)
 
