@@ -1,12 +1,10 @@
 """Evaluation of a model by all ranks together, which stops early if the run is asked to end."""
 
 import itertools
-import math
 import time
 from collections.abc import Iterator
 from typing import Any
 
-import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from orchestrator.schema import Scores
@@ -30,7 +28,7 @@ def scores(trainer: Trainer, stop_control: StopControl, evaluate: TestStep, batc
     Returns:
         Means over the test split; None if a rank was asked to end before the evaluation was complete.
     """
-    sums, remaining, batches_at_once = tf.zeros([4]), _max_batches(trainer), 1
+    sums, remaining, batches_at_once = tf.zeros([4]), trainer.test_batches, 1
     while True:
         started = time.monotonic()
         for images, labels in itertools.islice(batches, batches_at_once):
@@ -44,8 +42,3 @@ def scores(trainer: Trainer, stop_control: StopControl, evaluate: TestStep, batc
         if votes.terminate and trainer.ended != "steps":  # a run ended by --steps is not resumed to make up for it
             return None
         batches_at_once = votes.steps
-
-
-def _max_batches(trainer: Trainer) -> int:
-    """Return the number of batches of the rank with the most."""
-    return math.ceil(math.ceil(trainer.test_split.size / hvd.size()) / trainer.images_per_pass)

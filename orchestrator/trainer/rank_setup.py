@@ -77,6 +77,11 @@ class Trainer:
         return self.batch // self.passes
 
     @property
+    def test_batches(self) -> int:
+        """Batches of an evaluation on the rank with the most."""
+        return math.ceil(self.test_split.size / (hvd.size() * self.images_per_pass))
+
+    @property
     def epoch_step(self) -> int:
         """Completed steps of the current epoch."""
         return self.step - (self.epoch - 1) * self.steps_per_epoch

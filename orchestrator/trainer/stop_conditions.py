@@ -69,8 +69,9 @@ class StopControl:
         """Return this rank's current :class:`StopVotes`, int32 (4)."""
         if hvd.rank() == 0:
             self._check_stop_file()
-            time_is_up, due = not self._has_time_for_next_call(), self._due()
-            return tf.constant([self._terminate, time_is_up, due, steps or self._steps], tf.int32)
+            # There must be time for the coming call, one more, a checkpoint and an evaluation.
+            time_is_up = not self.has_time_for("call", "call", "checkpoint", "evaluation")
+            return tf.constant([self._terminate, time_is_up, self._due(), steps or self._steps], tf.int32)
         return tf.constant([self._terminate, 0, 0, 0], tf.int32)
 
     def _check_stop_file(self) -> None:
@@ -81,10 +82,6 @@ class StopControl:
     def _due(self) -> bool:
         every = self.trainer.config.checkpoint_every
         return every is not None and time.monotonic() - self.last_checkpoint >= every
-
-    def _has_time_for_next_call(self) -> bool:
-        """Check that there is time for the coming call, one more, a checkpoint and an evaluation."""
-        return self.has_time_for("call", "call", "checkpoint", "evaluation")
 
     def has_time_for(self, *parts: str) -> bool:
         """Check that ``parts`` fit before the time limit, which counts from the start of the rank's program."""
@@ -102,8 +99,8 @@ class StopControl:
             return self._longest[part]
         tracing = self._longest.get("first", 0.0)
         if part == "evaluation":  # its steps do less than those of training, after a trace of their own
-            batches = math.ceil(self.trainer.test_split.size / (hvd.size() * self.trainer.images_per_pass))
-            return tracing + batches * self._longest.get("step", 0.0)  # excludes the first, which is longer
+            step = self._longest.get("step", 0.0)  # excludes the first, which is longer
+            return tracing + self.trainer.test_batches * step
         return _checkpoint_bytes(self.trainer) / CHECKPOINT_BYTES_PER_SECOND if part == "checkpoint" else tracing
 
     @contextmanager
