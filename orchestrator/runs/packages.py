@@ -6,7 +6,6 @@ An overlay is a directory that is named after a digest of what was asked for and
 
 import contextlib
 import secrets
-from collections.abc import Sequence
 
 from orchestrator import progress, ssh
 from orchestrator.cluster import PYTHON, Cluster
@@ -112,14 +111,14 @@ def _install(head: Session, request: PackagesRequest, step: progress.Step) -> Ov
         for line in lines:
             message = ssh.parsed(PackagesMessage, line, head, "answer of the installation")
             if message.problem:
-                raise _error(message.problem, request, argv)
+                raise _error(message.problem, request)
             if message.overlay:
                 return message.overlay
             step.detail(message.say or "")
     raise ContractError(f"{head.node} does not report the packages", "run it again")
 
 
-def _error(problem: PackagesProblem, request: PackagesRequest, argv: Sequence[str]) -> Exception:
+def _error(problem: PackagesProblem, request: PackagesRequest) -> Exception:
     details = "".join(f"\n    {line}" for line in problem.lines)
     if problem.kind == "conflict" and not problem.conflicts:
         return ContractError(f"the head names no package that is in conflict with the image{details}", "run it again")
