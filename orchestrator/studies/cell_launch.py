@@ -119,15 +119,7 @@ class Launcher:
         return lost
 
     def _finish(self, run: Run, collected: bool = False) -> Launch:
-        """Wait for the end of a run, fetch its files and write its measurement down.
-
-        Args:
-            run: The started run.
-            collected: Whether it was started before this process, and may have ended long ago.
-
-        Returns:
-            The launch, as it is in the journal.
-        """
+        """Wait for the end of a run, and record it as :meth:`record_end` does."""
         started = self.journal.started
         if started is None:
             raise StateError(f"run {run.id} is no launch of this study", "`orchestrator runs` lists it")
