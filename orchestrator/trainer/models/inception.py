@@ -2,7 +2,7 @@
 
 It omits the two auxiliary classifiers, which Szegedy et al. 2016, "Rethinking the Inception Architecture for Computer
 Vision" (CVPR), section 4, found to help neither convergence nor, for the lower one, the result; and local response
-normalisation (see classic.py).
+normalisation (see lenet_alexnet_vgg.py).
 """
 
 import tensorflow as tf

@@ -44,7 +44,7 @@ class Guard:
             update: Applies the gradients.
             scores: The rank's scores of the step, float32; the first is the summed loss.
             gradients: Means over all ranks.
-            before: As returned by :meth:`before`.
+            before: As returned by :meth:`save_statistics`.
 
         Returns:
             ``scores``, or zeros if the step is skipped.
@@ -87,7 +87,7 @@ class Guard:
         return number if (number := int(self._first_bad)) < NEVER else None
 
     def reset_bad_step(self) -> None:
-        """Reset :attr:`bad`."""
+        """Forget :attr:`first_bad_step`."""
         self._first_bad.assign(NEVER)
 
     def check(self, position: str) -> None:
