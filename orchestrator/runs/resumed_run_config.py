@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from orchestrator import progress
 from orchestrator.cluster import Cluster
-from orchestrator.errors import ConfigError, StateError, command
+from orchestrator.errors import ConfigError, ContractError, StateError, command
 from orchestrator.runs import choose_checkpoint, collected_files, control
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.runs.run_record import QUEUE, SCRIPT, Run
@@ -70,8 +72,8 @@ def read(state_dir: StateDir, head: Session, old: Run) -> tuple[TrainConfig, Che
     """
     if control.get_state(state_dir, head, old).state == "running":
         raise StateError(f"run {old.id} is still running", f"{command(f'stop {old.id}', state_dir.name)} stops it")
-    index = collected_files.checkpoints_on_cluster(head, old)
-    if not index or not index.entries:
+    index = _present(head, old)
+    if not index.entries:
         index = _brought_back(state_dir, head, old)
     path = f"{old.directory}/config.json"
     settings = head.must("read the run's settings", ["cat", path])
@@ -84,12 +86,29 @@ def _brought_back(state_dir: StateDir, head: Session, old: Run) -> Checkpoints:
     if collected_files.is_resumable(state_dir, old):
         with progress.step(f"Placing the checkpoint of {old.id} on the shared storage"):
             collected_files.upload_checkpoint(state_dir, head, old)
-    present = collected_files.checkpoints_on_cluster(head, old)
-    if not present or not present.entries:
-        raise StateError(
-            f"run {old.id} has no checkpoint", f"{command('train', state_dir.name)} with its options starts a new one"
-        )
+    present = _present(head, old)
+    if not present.entries:
+        raise StateError(f"run {old.id} has no checkpoint", _other_start(head, old, state_dir.name))
     return present
+
+
+def _present(head: Session, old: Run) -> Checkpoints:
+    """Return the index of the checkpoints of ``old`` that are on the cluster: a user may have removed a damaged one."""
+    index = collected_files.checkpoints_on_cluster(head, old) or Checkpoints()
+    directory = f"{old.directory}/checkpoints"
+    entries = [each for each in index.entries if head.run(["test", "-d", f"{directory}/{each.name}"]).exit_code == 0]
+    return index.model_copy(update={"entries": entries})
+
+
+def _other_start(head: Session, old: Run, cluster: str) -> str:
+    """Return the command to use in place of resuming ``old``, which ended before it had a checkpoint."""
+    settings = head.run(["cat", f"{old.directory}/config.json"])
+    with suppress(ContractError):
+        resumed = parsed(TrainConfig, settings.output, head, "config.json").resume
+        if resumed:
+            earlier = Path(resumed).parents[1].name
+            return f"{command(f'train --resume {earlier}', cluster)} continues the run that it was to continue"
+    return f"{command('train', cluster)} with its options starts a new one"
 
 
 def require_same(old: Run, settings: TrainConfig, data: FoundDataset, cluster: str) -> None:

@@ -243,7 +243,8 @@ def test_unusable_checkpoint_is_named_with_the_reason(tmp_path: Path, damage: st
         Checkpoint.model_validate_json(text).model_copy(update={"world": 2}).write(point / "checkpoint.json")
     else:
         {"missing": data, "ranks": point / "ranks.npz"}[damage].unlink()
-    with pytest.raises(SystemExit, match=f"the checkpoint {point} cannot be used: .+"):
+    remedy = "use --np 2$" if damage == "world" else "if it is damaged, remove it .*`orchestrator train --resume run`"
+    with pytest.raises(SystemExit, match=f"the checkpoint {point} cannot be used: .+: {remedy}"):
         build_manager(tmp_path / "new", build_trainer(resume=str(point))).restore()
 
 

@@ -127,19 +127,20 @@ class CheckpointManager:
         try:
             point = Checkpoint.model_validate_json((source / CHECKPOINT_FILE).read_text())
             epoch_progress = self._restore(source, point)
-            if hvd.rank() == 0:
-                self._link_from(source)
         except UNUSABLE as error:
-            sys.exit(f"the checkpoint {source} cannot be used: {error}")
+            again = f"orchestrator train --resume {source.parents[1].name}"
+            remedy = f"if it is damaged, remove it on the head, and `{again}` continues from the one before"
+            sys.exit(f"the checkpoint {source} cannot be used: {error}: {remedy}")
+        if hvd.rank() == 0:
+            self._link_from(source)
         self.trainer.resumable = True
         return point, epoch_progress
 
     def _restore(self, source: Path, point: Checkpoint) -> Arrays:
         trainer, same_world = self.trainer, point.world == hvd.size()
         if not same_world and point.trained is None:
-            raise ValueError(
-                f"{point.world} ranks wrote it within an epoch, this run has {hvd.size()}: use --np {point.world}"
-            )
+            wrote = f"{point.world} ranks wrote it within an epoch, this run has {hvd.size()}"
+            sys.exit(f"the checkpoint {source} cannot be used: {wrote}: use --np {point.world}")
         variables = trainer.model.non_trainable_variables
         initial_integers = {str(n): v.numpy() for n, v in enumerate(variables) if _is_integer(v)}
         if hvd.rank() == 0:

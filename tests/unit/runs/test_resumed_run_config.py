@@ -228,14 +228,41 @@ def test_resumed_run_keeps_its_test_samples(cli: Cli) -> None:
     assert "--test-samples: not with --resume" in refused.stderr
 
 
-def test_run_whose_index_has_no_checkpoint_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the directory of OLD on a head whose shared storage is a local directory."""
     monkeypatch.setattr(run_record, "SHARED", str(tmp_path))
     directory = Path(OLD.directory)
     (directory / "checkpoints").mkdir(parents=True)
     Checkpoints(entries=[]).write(directory / "checkpoints" / "index.json")
     samples.train_config(run=OLD.id).write(directory / "config.json")
-    with (
-        ssh_stand_in.session(lambda command: b"" if "list-units" in command else None) as head,
-        pytest.raises(StateError, match="run resnet20-mnist-1 has no checkpoint"),
-    ):
-        resumed_run_config.read(state.for_cluster("demo"), head, OLD)
+    return directory
+
+
+def read() -> Checkpoints:
+    with ssh_stand_in.session(lambda command: b"" if "list-units" in command else None) as head:
+        return resumed_run_config.read(state.for_cluster("demo"), head, OLD)[1]
+
+
+def test_run_whose_index_has_no_checkpoint_is_refused(directory: Path) -> None:
+    with pytest.raises(StateError, match="run resnet20-mnist-1 has no checkpoint") as caught:
+        read()
+    assert "starts a new one" in caught.value.hint
+
+
+def test_run_that_ended_before_it_resumed_another_names_that_one(directory: Path) -> None:
+    samples.train_config(run=OLD.id, resume="/shared/runs/lenet-mnist-0/checkpoints/epoch-0001").write(
+        directory / "config.json"
+    )
+    with pytest.raises(StateError, match="run resnet20-mnist-1 has no checkpoint") as caught:
+        read()
+    assert "`orchestrator train --resume lenet-mnist-0 --cluster demo` continues" in caught.value.hint
+
+
+def test_damaged_checkpoint_that_was_removed_is_left_out(directory: Path) -> None:
+    Checkpoints(entries=[FIRST, LAST], best=LAST.name).write(directory / "checkpoints" / "index.json")
+    for entry in (FIRST, LAST):
+        (directory / "checkpoints" / entry.name).mkdir()
+    assert read().entries == [FIRST, LAST]
+    (directory / "checkpoints" / LAST.name).rmdir()
+    assert read().entries == [FIRST]
