@@ -202,7 +202,7 @@ class WeightGradient : public OpKernel {
     Tensor* dw = nullptr;
     const TensorShape shape({height_, width_, convolution.channels, convolution.filters});
     OP_REQUIRES_OK(context, context->allocate_output(0, shape, &dw));
-    if (x.NumElements() * dy.NumElements() == 0) {
+    if (x.NumElements() == 0 || dy.NumElements() == 0) {
       memset(Data(*dw), 0, dw->TotalBytes());
       return;
     }

@@ -83,6 +83,7 @@ def undone(combine: Combine, kind: str = "bfloat16", other: tuple[int, ...] = (4
         (1, lambda one, other: (one + other) * 0.25),
         (1, lambda one, other: (one - other) * 0.5),
         (1, lambda one, _: one * 0.5),
+        (1, lambda one, other: (one + other) * tf.constant([0.5] * 4, one.dtype)),
         (1, lambda one, other: one + other),
     ],
 )

@@ -1,5 +1,6 @@
 """Casts and means in compiled functions, which a reader of their inputs can leave out."""
 
+import numpy as np
 import tensorflow as tf
 
 
@@ -12,7 +13,7 @@ def undo(tensor: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
 
 def undo_mean(tensor: tf.Tensor) -> list[tf.Tensor]:
     """Return the two tensors whose mean ``tensor`` is, computed as ``(one + other) * 0.5``, or it alone."""
-    halved = tensor.op.type == "Mul" and tf.get_static_value(tensor.op.inputs[1]) == 0.5
+    halved = tensor.op.type == "Mul" and np.array_equal(tf.get_static_value(tensor.op.inputs[1]), 0.5)
     if halved and (added := tensor.op.inputs[0].op).type == "AddV2":
         one, other = added.inputs
         return [one, other] if one.shape == other.shape else [tensor]
