@@ -19,6 +19,23 @@ KERAS_2 = os.environ.get("TF_USE_LEGACY_KERAS") == "1"
 X = np.random.default_rng(hvt.rank() if hvt.is_initialized() else 0).normal(size=(16, 3)).astype("float32")
 
 
+class Schedule(keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]
+    """A learning rate of a script's own class, which is not registered with Keras."""
+
+    def __call__(self, step: Any) -> Any:
+        """Return 0.5 for step 0, 0.25 for step 1."""
+        return 0.5 / (1 + tf.cast(step, "float32"))
+
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+
+class ScheduleWithoutConfig(Schedule):
+    """A schedule as the tutorials of TensorFlow write it."""
+
+    get_config = keras.optimizers.schedules.LearningRateSchedule.get_config
+
+
 def network(*extra: Any) -> Any:
     """Return two layers whose weights differ between ranks."""
     start = keras.initializers.Constant(0.1 * (hvd.rank() + 1))
@@ -275,6 +292,47 @@ def check_optimizer_behind_a_loss_scale() -> None:
     moved = [float(np.mean(old - np.asarray(new))) * 8 for old, new in zip(before, model.get_weights(), strict=True)]
     alone = (hvd.rank() + 1) / 2
     np.testing.assert_allclose(moved, [alone, alone, 1.5, 1.5], rtol=1e-5)
+
+
+def check_schedules_of_own_classes() -> None:
+    for rate in (Schedule(), ScheduleWithoutConfig(), lambda: 0.375):
+        optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(rate))
+        model = compiled(optimizer)
+        before = [np.asarray(weight) for weight in model.get_weights()]
+        for _ in range(2):
+            apply(optimizer, model.trainable_variables)
+        moved = [float(np.mean(old - np.asarray(new))) for old, new in zip(before, model.get_weights(), strict=True)]
+        np.testing.assert_allclose(moved, [1.5 * 0.75] * 4, rtol=1e-5)
+
+
+def check_schedule_behind_a_loss_scale() -> None:
+    if KERAS_2:
+        return
+    optimizer = keras.optimizers.AdamW(ScheduleWithoutConfig())
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    scaled = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=8.0, dynamic_growth_steps=3, name="scaled")
+    distributed = hvd.DistributedOptimizer(scaled)
+    assert (distributed.initial_scale, distributed.dynamic_growth_steps, distributed.name) == (8.0, 3, "scaled")
+    inner = distributed.inner_optimizer
+    assert inner is not optimizer
+    assert inner._learning_rate is optimizer._learning_rate
+    assert inner._exclude_from_weight_decay_pattern == optimizer._exclude_from_weight_decay_pattern
+    model = compiled(keras.optimizers.LossScaleOptimizer(hvd.DistributedOptimizer(optimizer)))
+    fit(model, hvd.callbacks.BroadcastGlobalVariablesCallback(0), epochs=1)
+    same(model)
+
+
+def check_load_model_with_a_schedule() -> None:
+    if KERAS_2:
+        return
+    model = compiled(hvd.DistributedOptimizer(keras.optimizers.SGD(Schedule())))
+    fit(model, hvd.callbacks.BroadcastGlobalVariablesCallback(0), epochs=1)
+    path = Path(tempfile.mkdtemp()) / "model.keras"
+    model.save(path)
+    loaded = hvd.load_model(str(path), custom_objects={"Schedule": Schedule})
+    assert float(np.asarray(loaded.optimizer.learning_rate)) == pytest.approx(0.1)
+    fit(loaded, epochs=1)
+    same(loaded)
 
 
 def check_exclusion_from_weight_decay() -> None:

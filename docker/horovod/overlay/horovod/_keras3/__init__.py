@@ -20,3 +20,18 @@ def implementation(keras: Any, part: str) -> ModuleType:
     if is_keras_3(keras):
         return import_module(f"horovod._keras3.{part}")
     return import_module("horovod._keras" if part == "api" else f"horovod._keras.{part}")
+
+
+def configuration(optimizer: Any) -> dict[str, Any]:
+    """Return Keras' configuration of an optimizer, but the learning rate itself if it is a schedule or a function.
+
+    Keras makes a second schedule only if its class is registered and has get_config(). A user's class may have neither.
+    """
+    rate = getattr(optimizer, "_learning_rate", None)
+    if not callable(rate):
+        return dict(optimizer.get_config())
+    optimizer._learning_rate = 0.0
+    try:
+        return {**optimizer.get_config(), "learning_rate": rate}
+    finally:
+        optimizer._learning_rate = rate

@@ -124,7 +124,7 @@ def load_model(
 def _distributed_like(model: Any, wrap_optimizer: Callable[..., Any]) -> Any:
     """Return a distributed optimizer with the configuration and the variables of the model's."""
     loaded = model.optimizer
-    optimizer = wrap_optimizer(type(loaded).from_config)(config=loaded.get_config())
+    optimizer = wrap_optimizer(lambda: loaded)()
     if loaded.built:
         optimizer.build(model.trainable_variables)
         for variable, value in zip(optimizer.variables, loaded.variables, strict=True):

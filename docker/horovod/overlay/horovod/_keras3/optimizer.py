@@ -5,6 +5,7 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from horovod._keras3 import configuration
 from horovod._keras3.reduction import GradientReduction
 
 # Where Keras keeps what exclude_from_weight_decay() was told, which is not in an optimizer's configuration.
@@ -107,10 +108,16 @@ def distribute(optimizer: Any, settings: Mapping[str, Any]) -> Any:
     """
     base = plain_class(optimizer)
     members = {"_horovod_settings": settings, "_horovod_base": base, "__module__": base.__module__}
-    distributed: Any = type(base.__name__, (Distributed, base), members)
-    inner = getattr(optimizer, "inner_optimizer", None)
-    custom = {} if inner is None else {plain_class(inner).__name__: plain_class(inner)}
-    result = distributed.from_config(optimizer.get_config(), custom_objects=custom)
+    return copy(optimizer, type(base.__name__, (Distributed, base), members))
+
+
+def copy(optimizer: Any, cls: Any) -> Any:
+    """Return an optimizer of a class with the configuration of another, without its state."""
+    inner = getattr(optimizer, "inner_optimizer", None)  # of a loss scale
+    if inner is not None:
+        scale = {"initial_scale": optimizer.initial_scale, "dynamic_growth_steps": optimizer.dynamic_growth_steps}
+        return cls(copy(inner, plain_class(inner)), name=optimizer.name, **scale)
+    result = cls.from_config(configuration(optimizer))
     for name in EXCLUDED_FROM_DECAY:
         if hasattr(optimizer, name):
             setattr(result, name, getattr(optimizer, name))
@@ -136,7 +143,7 @@ def with_loss_scale(optimizer: Any, scaled: Any = None) -> Any:
         The optimizer to compile a model with.
     """
     if scaled is None:
-        inner = plain_class(optimizer).from_config(optimizer.get_config())
+        inner = copy(optimizer, plain_class(optimizer))
         scaled = keras.optimizers.LossScaleOptimizer(inner, name="loss_scale_optimizer")
     result = distribute(scaled, optimizer._horovod_settings)
     result.inner_optimizer, result._horovod = optimizer, optimizer._horovod
