@@ -130,6 +130,23 @@ def check_broadcast_of_the_optimizer() -> None:
         assert optimizer.param_groups[0]["lr"] == 0.1
 
 
+def check_options_of_an_optimizer_without_state() -> None:
+    """SGD without momentum has no state."""
+    optimizer = torch.optim.SGD(network().parameters(), lr=0.1 * (hvd.rank() + 1))
+    hvd.broadcast_optimizer_state(optimizer, 0)
+    assert (optimizer.param_groups[0]["lr"], len(optimizer.state)) == (0.1, 0)
+
+
+def check_zero_grad() -> None:
+    weight = torch.nn.Parameter(torch.zeros(1))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("weight", weight)])
+    for options, expected in (({"set_to_none": False}, torch.zeros(1)), ({}, None), ({"set_to_none": True}, None)):
+        weight.sum().backward()
+        optimizer.step()
+        optimizer.zero_grad(**options)
+        assert weight.grad == expected
+
+
 def check_learning_rate_schedule() -> None:
     weight = torch.nn.Parameter(torch.zeros(1))
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("weight", weight)])

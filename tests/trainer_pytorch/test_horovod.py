@@ -17,6 +17,8 @@ CHECKS = (
     "clipping",
     "every_optimizer",
     "broadcast_of_the_optimizer",
+    "options_of_an_optimizer_without_state",
+    "zero_grad",
     "learning_rate_schedule",
     "sync_batch_norm",
     "sync_batch_norm_options",
