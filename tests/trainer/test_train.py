@@ -117,7 +117,7 @@ def test_results_describe_communication(trained: Path) -> None:
         cycle_time=1.0,
         fusion_threshold=128.0,
         autotune=False,
-        route="allreduce",
+        route="exchange",
         groups=1,
         bytes_per_step=4 * written.parameters,
     )
