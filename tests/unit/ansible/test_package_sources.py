@@ -71,16 +71,19 @@ def test_update_waits_for_the_lock_of_another_process(update: Update, tmp_path: 
 @pytest.mark.parametrize(
     ("reason", "remedy"),
     [
-        ("Temporary failure resolving 'deb.debian.org'", "set `openstack.dns` to name servers of the site"),
+        ("Temporary failure resolving 'mirror.example.org'", "set `openstack.dns` to name servers of the site"),
         (
-            "Could not connect to deb.debian.org:80 (192.0.2.7), connection timed out",
+            "Could not connect to mirror.example.org:80 (192.0.2.7), connection timed out",
             "its proxy in /etc/apt/apt.conf.d",
         ),
-        ("Cannot initiate the connection to deb.debian.org:80 (101: Network is unreachable)", "with the site's mirror"),
+        (
+            "Cannot initiate the connection to mirror.example.org:80 (101: Network is unreachable)",
+            "with the site's mirror",
+        ),
     ],
 )
 def test_machine_without_a_way_to_the_sources_gets_the_remedy_for_it(update: Update, reason: str, remedy: str) -> None:
-    failed = f"E: Failed to fetch http://deb.debian.org/debian/dists/bookworm/InRelease  {reason}"
+    failed = f"E: Failed to fetch http://mirror.example.org/debian/dists/bookworm/InRelease  {reason}"
     [note] = update(f'echo "{failed}" >&2; exit 100')
     assert f"({' '.join(failed.split())}), so packages may be missing or old: " in note
     assert remedy in note
