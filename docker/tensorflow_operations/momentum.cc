@@ -4,7 +4,7 @@
 //
 // Together ResourceApplyGradientDescent, a cast and ResourceApplyKerasMomentum do the same with the same bits, but read
 // and write the weights, their momenta and the gradients twice: with many weights a step is bound by this. For the same
-// reason `grad` may be the mean of two gradients in bfloat16, this rank's and another one's.
+// reason `grad` may be the mean of two gradients, this rank's and another one's.
 
 #include <algorithm>
 #include <cstdint>

@@ -84,9 +84,8 @@ def _step(trainer: Trainer) -> Step:
             passes, trainer.passes, trainer.variables, images, labels
         )
         gradients, ready = allreduce.allreduce_mean(local_gradients, config)
-        ready = (
-            ready if hvd.size() > 1 else trainer.profile.watch([casts.undo(g, tf.bfloat16) for g in local_gradients])
-        )
+        if hvd.size() == 1:
+            ready = trainer.profile.watch([casts.undo(gradient, tf.bfloat16) for gradient in local_gradients])
         update = partial(optimizer.apply, gradients, model.trainable_variables)
         return guard.apply(update, local_scores, gradients, before), ready
 

@@ -131,8 +131,11 @@ class CheckpointManager:
             again = f"orchestrator train --resume {source.parents[1].name}"
             remedy = f"if it is damaged, remove it on the head, and `{again}` continues from the one before"
             sys.exit(f"the checkpoint {source} cannot be used: {error}: {remedy}")
-        if hvd.rank() == 0:
-            self._link_from(source)
+        try:
+            if hvd.rank() == 0:
+                self._link_from(source)
+        except OSError as error:
+            sys.exit(f"the checkpoint {source} cannot be linked to this run: {error}")
         self.trainer.resumable = True
         return point, epoch_progress
 

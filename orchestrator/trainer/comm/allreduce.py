@@ -17,6 +17,7 @@ from orchestrator.trainer.tensorflow_operations import casts, clock
 
 GROUP_BYTES = 32 << 20  # of float32 gradients, without a fusion threshold; one gradient may be larger
 DEFAULTS = {"HOROVOD_CYCLE_TIME": 1.0, "HOROVOD_FUSION_THRESHOLD": 128 << 20}  # Horovod 0.28.1: operations.cc
+sources = casts.sources  # of a mean: what an update of the weights reads instead
 
 
 def begin(adasum: bool = False) -> None:
@@ -51,11 +52,6 @@ def allreduce_mean(gradients: list[tf.Tensor], config: TrainConfig) -> tuple[lis
             reduced[index] = mean
     with tf.device("CPU:0"):
         return reduced, tf.stack([ready, clock.read([part for mean in reduced for part in sources(mean)])])
-
-
-def sources(mean: tf.Tensor) -> list[tf.Tensor]:
-    """Return what an update of the weights reads instead of ``mean``, if it can."""
-    return casts.undo_mean(casts.undo(mean, tf.bfloat16))
 
 
 def before_upcast(gradients: list[tf.Tensor], config: TrainConfig) -> list[tf.Tensor]:

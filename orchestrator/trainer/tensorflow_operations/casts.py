@@ -18,3 +18,8 @@ def undo_mean(tensor: tf.Tensor) -> list[tf.Tensor]:
         one, other = added.inputs
         return [one, other] if one.shape == other.shape else [tensor]
     return [tensor]
+
+
+def sources(gradient: tf.Tensor) -> list[tf.Tensor]:
+    """Return what an update of the weights reads instead of ``gradient``: before its cast, one or two tensors."""
+    return undo_mean(undo(gradient, tf.bfloat16))

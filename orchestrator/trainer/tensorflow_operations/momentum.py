@@ -51,4 +51,4 @@ def _sources(gradient: tf.Tensor) -> list[tf.Tensor]:
     if tf.executing_eagerly():
         return [gradient]
     source = gradient.op.inputs[0] if gradient.op.type == "Identity" else gradient
-    return casts.undo_mean(casts.undo(source, tf.bfloat16))
+    return casts.sources(source)
