@@ -47,6 +47,7 @@ class Progress:
         root: Where the files are written: the target, or the unfinished copy of a new directory.
         done: Files that are in place.
         unfinished: Bytes sent this time of a file that is not in place yet.
+        position: Offset in that file behind the last byte that was counted; None before the file is begun.
         shown: When the last line of progress was shown.
     """
 
@@ -55,6 +56,7 @@ class Progress:
     root: str = ""
     done: set[str] = field(default_factory=set)
     unfinished: int = 0
+    position: int | None = None
     shown: float = 0.0
 
     @property
@@ -67,16 +69,23 @@ class Progress:
         self.root, size = root, sum(entry.size for entry in tree.files.values())
         self.copied = Copied(target, len(tree.files), size, left_out=tree.left_out)
 
+    def begin_file(self, position: int) -> None:
+        """Note that a file is copied from ``position``, and count what arrived uncounted before a connection broke."""
+        uncounted = 0 if self.position is None else max(0, position - self.position)
+        self.position = position - uncounted
+        self.count(uncounted)
+
     def count(self, size: int) -> None:
         """Count ``size`` bytes that cross the connection."""
         self.copied.sent += size
         self.unfinished += size
+        self.position = (self.position or 0) + size
         self._show()
 
     def complete(self, name: str) -> None:
         """Note that the file ``name`` is in place."""
         self.done.add(name)
-        self.unfinished = 0
+        self.unfinished, self.position = 0, None
         self._show()
 
     def kept(self) -> str:

@@ -154,6 +154,7 @@ class _Upload:
             if begin and remote_digest(self.session, part, begin) != digest.hexdigest():
                 begin, digest = 0, hashlib.sha256()
                 file.seek(0)
+            self.progress.begin_file(begin)
             stale = "" if begin else STALE
             modified = f"{entry.modified // SECOND}.{entry.modified % SECOND:09}"
             words = [f"{entry.mode:o}", modified, self.targets[name]]
