@@ -115,6 +115,27 @@ def test_cores_that_communicate_do_not_compute_meanwhile() -> None:
 
 
 @pytest.mark.parametrize(
+    ("engine", "ranks", "compression", "latencies"),
+    [
+        ("ours", 2, "none", 1),
+        ("ours", 2, "bf16", 1),
+        ("ours", 3, "none", 4),
+        ("ours", 3, "bf16", 6),
+        ("horovod", 2, "none", 2),
+        ("torch-ddp", 3, "fp16", 4),
+    ],
+)
+def test_latencies_of_a_message_between_cpus(
+    engine: Engine, ranks: int, compression: Compression, latencies: int
+) -> None:
+    last = single_rank.from_step(32, 1.0, (Gradient(1.0, 1.0),), cores=1.0)
+    link = Link(1.0, 0.0, 0.0, copy=0.0)
+    options = Options(engine=engine, compression=compression, cycle=0.0)
+    exposed = communication_overlap.predict(last, Topology(ranks, 1, link, link), options).exposed
+    assert exposed == pytest.approx(latencies, abs=1e-6)
+
+
+@pytest.mark.parametrize(
     ("compression", "precision", "speed", "kind"),
     [
         ("fp16", "float32", 1e-9, "fp16"),
