@@ -73,6 +73,18 @@ def digest(variant: Variant) -> str:
     return _digest(inputs(), variant.base_image, str(variant), image)
 
 
+def require_dockerfile(image: str | None) -> None:
+    """Check that a file is at ``image``, unless this may be the name of an image.
+
+    Raises:
+        PreflightError: There is none. Names of images begin with a letter or a digit, and end in lower case.
+    """
+    name = (image or "a").rpartition("/")[2].partition("@")[0].partition(":")[0]
+    is_path = (image or "a").startswith(("/", ".", "~")) or name != name.lower()
+    if is_path and not Path(str(image)).expanduser().is_file():
+        raise PreflightError(f"image: {image}: no such file", "correct the path, or name an image")
+
+
 def user_image_tag(variant: Variant) -> str:
     """Return the tag of the image of the variant's Dockerfile, which holds a digest of its base and build context.
 
@@ -127,8 +139,7 @@ def user_image_inputs(dockerfile: Path) -> Iterator[tuple[str, Path]]:
         PreflightError: The Dockerfile is gone.
         OSError: .dockerignore or a directory cannot be read.
     """
-    if not dockerfile.is_file():
-        raise PreflightError(f"image: {dockerfile}: no such file", "correct the path, or name an image")
+    require_dockerfile(str(dockerfile))
     directory = dockerfile.parent
     for name in sorted(engine.sent_paths(directory, [".git", *_ignored(directory)], dockerfile.name)):
         path = directory / name

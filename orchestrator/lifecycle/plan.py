@@ -11,6 +11,7 @@ from typing import Any
 
 from orchestrator import gpu_compatibility, process, progress, providers, state, terraform
 from orchestrator.config import Config, expanded
+from orchestrator.docker import context
 from orchestrator.errors import CommandFailed, PreflightError, StateError, command, gather
 from orchestrator.gpu_compatibility import Pairing
 from orchestrator.monitoring import alert_receivers
@@ -50,6 +51,7 @@ def preflight(config: Config) -> Pairing:
         lambda: providers.get(config.provider).preflight(config, record),
         lambda: pairings.append(_pairing(config, record)),
         lambda: alert_receivers.configuration(config.monitoring.receivers) if config.monitoring.enabled else None,
+        lambda: context.require_dockerfile(config.image),
         lambda: process.require("ssh", "install OpenSSH's client: `sudo apt-get install openssh-client`"),
     )
     return pairings[0]

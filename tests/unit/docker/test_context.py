@@ -210,6 +210,27 @@ def test_missing_dockerfile_is_named(tmp_path: Path) -> None:
         context.digest(missing_file)
 
 
+@pytest.mark.parametrize(
+    "image", ["./gone", "../Dockerfile", "/gone/lower", "~/gone", "docker/Dockerfile", "lab/Dockerfile.gpu"]
+)
+def test_path_without_a_dockerfile_is_refused(image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PreflightError, match=f"image: {image}: no such file"):
+        context.require_dockerfile(image)
+
+
+@pytest.mark.parametrize(
+    "image", [None, "debian", "lab/trainer:2.1-Beta", "Lab.example:5000/a/b@sha256:" + "0" * 64, "present/Dockerfile"]
+)
+def test_name_of_an_image_and_a_dockerfile_are_accepted(
+    image: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "present").mkdir()
+    (tmp_path / "present/Dockerfile").touch()
+    context.require_dockerfile(image)
+
+
 def test_dockerfile_path_is_independent_of_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "Dockerfile").touch()
