@@ -95,9 +95,8 @@ def _brought_back(state_dir: StateDir, head: Session, old: Run) -> Checkpoints:
 def _present(head: Session, old: Run) -> Checkpoints:
     """Return the index of the checkpoints of ``old`` that are on the cluster: a user may have removed a damaged one."""
     index = collected_files.checkpoints_on_cluster(head, old) or Checkpoints()
-    directory = f"{old.directory}/checkpoints"
-    entries = [each for each in index.entries if head.run(["test", "-d", f"{directory}/{each.name}"]).exit_code == 0]
-    return index.model_copy(update={"entries": entries})
+    present = head.run(["ls", f"{old.directory}/checkpoints"]).output.splitlines()
+    return index.model_copy(update={"entries": [each for each in index.entries if each.name in present]})
 
 
 def _other_start(head: Session, old: Run, cluster: str) -> str:

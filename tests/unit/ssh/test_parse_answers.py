@@ -8,7 +8,7 @@ from orchestrator.runs import gloo_or_mpi, resumed_run_config
 from orchestrator.runs.launchers import hostfile
 from orchestrator.schema import CheckpointEntry, Checkpoints, RunStatus
 from orchestrator.state import StateDir
-from tests import builders
+from tests import builders, samples
 from tests.stand_ins import ssh_stand_in
 from tests.stand_ins.ssh_stand_in import Answer
 
@@ -36,6 +36,11 @@ def answer_with(word: str, output: str) -> Answer:
         return b""
 
     return answer
+
+
+def answer_with_each(outputs: dict[str, str]) -> Answer:
+    """Return the output of the first word that a command contains, and none for other commands."""
+    return lambda command: next((text.encode() for word, text in outputs.items() if word in command), b"")
 
 
 def state_dir_with_finished_run() -> StateDir:
@@ -78,14 +83,26 @@ def test_damaged_measurement_is_refused(kind: str) -> None:
 def test_damaged_configuration_of_a_run_is_refused(kind: str) -> None:
     state_dir = state_dir_with_finished_run()
     entry = CheckpointEntry(name="epoch-0001", epoch=1, step=4, world=1, whole=True)
-    index = Checkpoints(entries=[entry]).model_dump_json()
-    answer = answer_with("config.json", DAMAGED[kind])
+    outputs = {"index.json": Checkpoints(entries=[entry]).model_dump_json(), "ls ": entry.name, "config": DAMAGED[kind]}
     with (
-        ssh_stand_in.session(lambda c: index.encode() if "index.json" in c else answer(c)) as head,
+        ssh_stand_in.session(answer_with_each(outputs)) as head,
         pytest.raises(ContractError) as caught,
     ):
         resumed_run_config.read(state_dir, head, RUN)
     refused(caught, f"{RUN.directory}/config.json", "restore it from a copy")
+
+
+def test_checkpoints_that_are_gone_are_left_out() -> None:
+    state_dir = state_dir_with_finished_run()
+    entries = [CheckpointEntry(name=f"epoch-000{n}", epoch=n, step=4 * n, world=1, whole=True) for n in (1, 2)]
+    outputs = {
+        "index.json": Checkpoints(entries=entries).model_dump_json(),
+        "ls ": "epoch-0001\nindex.json\n",
+        "config": samples.train_config().model_dump_json(),
+    }
+    with ssh_stand_in.session(answer_with_each(outputs)) as head:
+        _, index = resumed_run_config.read(state_dir, head, RUN)
+    assert index.entries == entries[:1]
 
 
 def test_error_names_the_key_and_its_value() -> None:
