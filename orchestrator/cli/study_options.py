@@ -53,7 +53,12 @@ Detached = Annotated[
     bool, typer.Option("--detach", "-d", help="Let the head make the launches, and return; this machine may be off.")
 ]
 Deploys = Annotated[
-    bool, typer.Option("--deploy/--no-deploy", help="Grow and shrink the cluster to the number of nodes of a cell.")
+    bool | None,
+    typer.Option(
+        "--deploy/--no-deploy",
+        help="Grow and shrink the cluster to the number of nodes of a cell; default: as the study was started, else"
+        " --deploy.",
+    ),
 ]
 
 

@@ -34,7 +34,7 @@ def run(
     shrink: Shrunk = False,
     rounds: Rounds = None,
     data: Data = None,
-    deploys: Deploys = True,
+    deploys: Deploys = None,
     detach: Detached = False,
     config_file: ConfigFile = None,
     name: Name = None,
@@ -43,6 +43,8 @@ def run(
     """Run a study; `orchestrator study FILE` does the same. --resume continues one."""
     changes = study_options.changes(shrink, rounds, data or [])
     resumed = (directory or study_options.directory_of(source)) if resume else None
+    if deploys is None:
+        deploys = resumed is None or resumable_study.read_deploys(resumed)
     cluster_name = resumable_study.read_cluster(resumed) if resumed and name is None else name
     config = chosen_cluster.load_config(config_file, cluster_name, {})
     before = resumable_study.load(resumed) if resumed else study_files.find(study_options.named(source))
@@ -57,6 +59,7 @@ def run(
     if not resume:
         resumable_study.create(directory, study)
         resumable_study.write_cluster(directory, config.name)
+        resumable_study.write_deploys(directory, deploys)
     if detach:
         return _detach(config, directory, study, deploys, json)
     _run(config, directory, study, deploys, json)

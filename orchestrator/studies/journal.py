@@ -23,7 +23,7 @@ from orchestrator.schema.names import FileName
 from orchestrator.schema.studies import Cell, Launch
 
 STUDY, LAUNCHES, STARTED, QUEUED = "study.yaml", "launches.jsonl", "started", "queued.json"
-LOCK, RUNS, CLUSTER = "lock", "runs", "cluster"
+LOCK, RUNS, CLUSTER, NO_DEPLOY = "lock", "runs", "cluster", "no-deploy"
 MOST_BYTES = 256 << 20  # of launches.jsonl
 
 

@@ -8,7 +8,7 @@ from orchestrator.schema import bounded_files
 from orchestrator.schema.atomic_write import flush, replaced
 from orchestrator.schema.bounded_files import Unreadable
 from orchestrator.studies import journal, study_files
-from orchestrator.studies.journal import CLUSTER, STUDY
+from orchestrator.studies.journal import CLUSTER, NO_DEPLOY, STUDY
 from orchestrator.studies.study_definition import Study
 
 
@@ -48,6 +48,20 @@ def write_cluster(directory: Path, name: str) -> None:
     """Write down on which cluster a study runs, so that the commands that continue it need not name it."""
     with replaced(directory / CLUSTER, 0o644) as file:
         file.write(f"{name}\n".encode())
+
+
+def write_deploys(directory: Path, deploys: bool) -> None:
+    """Write down whether a study may change the number of nodes, so that it continues as it was started."""
+    path = directory / NO_DEPLOY
+    if deploys:
+        path.unlink(missing_ok=True)
+    else:
+        path.touch()
+
+
+def read_deploys(directory: Path) -> bool:
+    """Return whether a study may change the number of nodes."""
+    return not (directory / NO_DEPLOY).exists()
 
 
 def read_cluster(directory: Path) -> str | None:

@@ -113,6 +113,7 @@ def _opened(
         study_checks.require_same_machine(current, config.name, machine)
         resumable_study.save(directory, study)
         resumable_study.write_cluster(directory, config.name)
+        resumable_study.write_deploys(directory, deploys)
         machine_description.write(directory, machine)
         size, done = len(launcher.cluster.nodes), len(current.launches)
         yield launcher, Schedule(measured, every, current.launches, size, resumed=done)

@@ -458,6 +458,25 @@ def test_resume_on_another_cluster_first_collects_the_launches_under_way(
     assert {path: path.read_text() for path in before} == before
 
 
+@pytest.mark.parametrize(("words", "deploys"), [((), 0), (("--deploy",), 2)])
+def test_resume_leaves_the_nodes_of_a_study_without_deploys(
+    cli: Cli, tmp_path: Path, words: tuple[str, ...], deploys: int
+) -> None:
+    builders.deployed()
+    resumable_study.create(tmp_path / "tiny-study", study(ranks=None, nodes=[1, 2], repetitions=2))
+    resumable_study.write_deploys(tmp_path / "tiny-study", False)
+    planned = json.loads(cli("study", "tiny", "--resume", "--dry-run", "--json", *words).stdout)
+    assert planned["deploys"] == deploys
+
+
+@pytest.mark.parametrize("deploys", [True, False])
+def test_study_writes_down_whether_it_deploys(tmp_path: Path, deploys: bool) -> None:
+    ended_study(tmp_path / "tiny-study", {1: 100.0, 2: 100.0})
+    with reachable("demo", slots=2) as config:
+        study_run._run(config, tmp_path / "tiny-study", study(repetitions=1), deploys, False)
+    assert resumable_study.read_deploys(tmp_path / "tiny-study") == deploys
+
+
 @pytest.mark.parametrize("kind", ["ended", "under way", "queued"])
 @pytest.mark.parametrize("cluster", ["default", "other"])
 def test_resume_needs_no_launch_of_a_cluster_that_is_gone(tmp_path: Path, kind: str, cluster: str) -> None:
