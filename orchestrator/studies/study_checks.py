@@ -185,6 +185,24 @@ def require_same_cells(current: Journal, every: Sequence[Cell]) -> None:
         )
 
 
+def require_same_form(current: Journal, study: Study) -> None:
+    """Check that a study with launches is not shrunk now: cells may be the same, with other images and steps.
+
+    Args:
+        current: Journal of the study.
+        study: The study as it is to continue, before ``shrink`` is applied.
+
+    Raises:
+        StateError: It has launches that were not shrunk.
+    """
+    launched = current.launches or current.started or current.queued
+    if study.shrunk and launched and not resumable_study.load(current.directory).shrunk:
+        raise StateError(
+            f"{current.directory}: --shrink: the launches so far were not shrunk, and ratios would compare both",
+            "resume it without --shrink, or start a new one with --shrink and --directory",
+        )
+
+
 def require_same_machine(current: Journal, cluster: str, machine: Mapping[str, str]) -> None:
     """Check that the launches so far ran on machines like those of now: ratios pair launches of all of them.
 

@@ -107,6 +107,7 @@ def _opened(
     every = study_checks.cells(config, measured)
     with journal.opened(directory) as current:
         study_checks.require_same_cells(current, every)
+        study_checks.require_same_form(current, study)
         study_checks.require_same_cluster(current, config.name)
         launcher = Launcher(config, measured, current, deployed, deploys)
         machine = machine_description.ask(launcher.state_dir, launcher.cluster, resized=bool(measured.nodes))

@@ -410,9 +410,9 @@ def test_relative_data_of_a_study_file_is_that_of_its_first_directory(
     assert study_options.changed(tiny, {"data": {"mnist": Path("/other")}}).data == {"mnist": Path("/other")}
 
 
-def begun(directory: Path, kind: str) -> None:
+def begun(directory: Path, kind: str, shrink: dict[str, Any] | None = None) -> None:
     """Write a study whose first launch is ``kind``: in the journal, under way, or made by the head."""
-    resumable_study.create(directory, study(shrink={"batch": 8}))
+    resumable_study.create(directory, study(shrink=shrink or {"batch": 8}))
     resumable_study.write_cluster(directory, "default")
     planned = Schedule(study(), cells(study()), []).certain()[0]
     with journal.opened(directory) as current:
@@ -425,15 +425,24 @@ def begun(directory: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["ended", "under way", "queued"])
-def test_refused_resume_leaves_the_study_as_it_was(cli: Cli, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("shrink", "reason"),
+    [
+        ({"batch": 8}, "1 rank was launched and is no cell of the study now"),
+        ({"until": {"steps": 2}}, "--shrink: the launches so far were not shrunk"),
+    ],
+)
+def test_refused_resume_leaves_the_study_as_it_was(
+    cli: Cli, tmp_path: Path, kind: str, shrink: dict[str, Any], reason: str
+) -> None:
     builders.deployed()
     builders.deployed("other")
-    begun(tmp_path / "tiny-study", kind)
+    begun(tmp_path / "tiny-study", kind, shrink)
     files = [tmp_path / "tiny-study" / name for name in (journal.STUDY, journal.CLUSTER)]
     before = [path.read_text() for path in files]
     refused = cli("study", "tiny", "--resume", "--shrink", "--cluster", "other")
     assert refused.returncode == 1
-    assert "1 rank was launched and is no cell of the study now" in refused.stderr
+    assert reason in refused.stderr
     assert [path.read_text() for path in files] == before
 
 
