@@ -89,8 +89,9 @@ class Study(Section):
             problems.append("ranks, nodes: " + ("both are given" if self.ranks else "neither is given") + ", give one")
         problems += [f"shrink.{axis}: the study has no {axis}" for axis in ("ranks", "nodes")
                      if getattr(self.shrink, axis) and not getattr(self, axis)]  # fmt: skip
-        if self.shrink.test_samples and "test_samples" in self.options:
-            problems.append("shrink.test_samples: the study compares values of it under options: leave one out")
+        problems += [f"shrink.{key}: the study compares values of it under options: leave one out"
+                     for key in ("image_size", "test_samples")
+                     if getattr(self.shrink, key) and key in self.options]  # fmt: skip
         if self.size > MOST_CELLS:
             problems.append(f"the matrix has {self.size:,} cells, at most {MOST_CELLS:,} are possible")
         if problems:

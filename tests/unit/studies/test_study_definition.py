@@ -56,6 +56,10 @@ WRONG = [
         MINIMAL + "options: {test_samples: [8, 64]}\nshrink: {test_samples: 8}",
         "shrink.test_samples: the study compares values of it under options: leave one out",
     ),
+    (
+        MINIMAL + "options: {image_size: [32, 64]}\nshrink: {image_size: 32}",
+        "shrink.image_size: the study compares values of it under options: leave one out",
+    ),
     (MINIMAL.replace("ranks: 1", f"ranks: {list(range(1, 1002))}"), "at most 1,000"),
 ]
 
