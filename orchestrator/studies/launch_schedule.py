@@ -66,9 +66,7 @@ class Schedule:
 
     def remaining(self) -> list[Planned]:
         """Return the remaining launches, without repeats, if intervals become narrow as early as possible."""
-        lost, launched, started_rounds = self.given_up(), self._launched(), self._started_rounds()
-        to_come = range(len(started_rounds), self.study.repetitions.at_least)
-        rounds = started_rounds + [self._in_order(self.contestants, number) for number in to_come]
+        lost, launched, rounds = self.given_up(), self._launched(), self._certain_rounds()
         planned = [Planned(c, number) for number, members in enumerate(rounds) for c in members if c.key[0] not in lost]
         return [launch for launch in planned if (*launch.contestant.key, launch.round) not in launched]
 
@@ -102,11 +100,11 @@ class Schedule:
         return self._repeated() + self.remaining()
 
     def _repeated(self) -> list[Planned]:
-        """Return the repeats of the round of the next launch."""
-        started_rounds, launched = self._started_rounds(), self._launched()
-        number = len(started_rounds) - 1
-        tried = [c for members in started_rounds[-1:] for c in members if (*c.key, number) in launched]
-        return [Planned(c, number) for c in tried if self._again(c, number)]
+        """Return the repeats of the round of the next launch, and of later ones: a queue does not wait for repeats."""
+        current, launched = len(self._started_rounds()) - 1, self._launched()
+        rounds = enumerate(self._certain_rounds()[current:], current)
+        tried = [Planned(c, number) for number, members in rounds for c in members if (*c.key, number) in launched]
+        return [planned for planned in tried if self._again(planned.contestant, planned.round)]
 
     def expected(self) -> float:
         """Return how many launches are left with repeats, if as large a share of them is repeated as so far."""
@@ -130,6 +128,12 @@ class Schedule:
         """Return the rounds up to that of the next launch."""
         self.next()
         return self._rounds
+
+    def _certain_rounds(self) -> list[list[Contestant]]:
+        """Return the rounds up to that of the next launch, and the later ones that do not depend on measurements."""
+        started_rounds = self._started_rounds()
+        to_come = range(len(started_rounds), self.study.repetitions.at_least)
+        return started_rounds + [self._in_order(self.contestants, number) for number in to_come]
 
     def _in_order(self, some: list[Contestant], number: int) -> list[Contestant]:
         """Return contestants in the order of a round."""

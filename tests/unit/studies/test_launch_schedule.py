@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -259,6 +260,20 @@ def test_certain_launches_are_first_rounds_and_due_repeats() -> None:
     resumed, _ = started_schedule(of, launches)
     assert [each.round for each in resumed.certain()] == [0] * 3
     launches += [launch(planned) for planned in resumed.certain()]
+    assert started_schedule(of, launches)[0].certain() == []
+
+
+@pytest.mark.parametrize("changes", [{"busy": 0.5}, {"problem": "rank 0 raised an error"}], ids=["busy", "failed"])
+def test_repeats_of_all_rounds_that_the_head_made_are_certain(changes: dict[str, Any]) -> None:
+    of = study(repetitions=3, busy_repeats=1)
+    fresh, launches = started_schedule(of)
+    launches += [launch(planned, **changes if of_two_ranks(planned) else {}) for planned in fresh.certain()]
+    resumed, _ = started_schedule(of, launches)
+    repeats = resumed.certain()
+    assert [planned.round for planned in repeats] == [0, 1, 2]
+    assert sizes(repeats) == [(2, False)] * 3
+    assert progress_messages.remaining(resumed).startswith("repeating 3 of 9 launches: ")
+    launches += [launch(planned) for planned in repeats]
     assert started_schedule(of, launches)[0].certain() == []
 
 
