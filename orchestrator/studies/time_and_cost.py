@@ -47,7 +47,7 @@ class Plan:
         most: Launches that are left, at most, without repeats that are not due yet.
         seconds: Time that they take, of those with a known time; None if there are none.
         limited: Whether launches may end before the time limit that ``seconds`` assumes of them.
-        unknown: Number of contestants that are launched, and whose time is not known.
+        unknown: Number of cells that are launched, and whose time is not known; an A/A pair is one.
         cost: Cost of that time, of what has a price; None without time or prices.
     """
 
@@ -100,7 +100,7 @@ def plan(config: Config, study: Study, cells: Sequence[Cell], directory: Path, d
         most=schedule.most() + len(repeats),
         seconds=fsum(times.values()) if times or not left else None,
         limited=any(known[key] is None for key in left) and _ends_sooner(study),
-        unknown=len(left) - len(times),
+        unknown=len({cell for cell, _ in left.keys() - times.keys()}),
         cost=_cost(config, [(sizes[key], seconds) for key, seconds in times.items()]),
     )
 

@@ -39,6 +39,12 @@ def test_time_without_unknown_cells_is_that_of_the_others(tmp_path: Path) -> Non
     assert planned.seconds == 10.0 + 20.0 + 2 * 10.0
 
 
+def test_a_a_pair_is_one_unknown_cell(tmp_path: Path) -> None:
+    of = study(repetitions=2)
+    measured(tmp_path, of, {1: 20.0})
+    assert time_and_cost.plan(Config(), of, cells(of), tmp_path).unknown == 1
+
+
 def test_complete_study_takes_no_more_time(tmp_path: Path) -> None:
     of = study(repetitions=1)
     measured(tmp_path, of, {0: 10.0, 1: 10.0, 2: 10.0})
