@@ -31,7 +31,8 @@ def tell(launch: Launch, schedule: Schedule) -> None:
 def remaining(schedule: Schedule) -> str:
     """Return how many launches are left and which are repeated, and about how long they take."""
     count, repeats = len(schedule.remaining()), _repeated(schedule)
-    least = "" if schedule.study.repetitions.at_least == schedule.study.repetitions.at_most else "at least "
+    limits = schedule.study.repetitions
+    least = "" if limits.at_least == limits.at_most or schedule.next() is None else "at least "
     words = [f"{least}{count} launch{'es' * (count != 1)} left"] if count or not repeats else []
     durations = [launch.seconds for launch in schedule.launches if not launch.problem]
     about = [f"about {timedelta(seconds=round(schedule.expected() * fmean(durations)))}"] if durations else []

@@ -145,6 +145,13 @@ def test_remaining_launches_count_down_to_zero() -> None:
     assert [*remaining, len(counting.remaining())] == [6, 5, 4, 3, 2, 1, 0]
 
 
+def test_complete_study_with_a_width_has_no_launch_left() -> None:
+    complete, launches = started_schedule(study(repetitions={"width": 0.5, "at_least": 6, "at_most": 8}))
+    assert progress_messages.remaining(complete) == "at least 18 launches left"
+    finish(complete, launches)
+    assert progress_messages.remaining(complete) == "0 launches left, about 0:00:00"
+
+
 def test_most_launches_are_those_until_at_most_rounds() -> None:
     of, most = study(repetitions={"width": 0.05, "at_least": 6, "at_most": 8}), []
     wide, launches = started_schedule(of)
