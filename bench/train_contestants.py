@@ -63,6 +63,8 @@ class Sitting:
         try:
             return measure()
         except MissingReference as error:
+            if name not in self.missing:
+                print(f"{name} is not measured: {error}", file=sys.stderr)
             self.missing[name] = str(error)
             return math.nan
 

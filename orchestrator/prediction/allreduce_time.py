@@ -51,6 +51,11 @@ class Link:
         )
 
 
+def latencies(nodes: int, slots: int) -> tuple[int, int]:
+    """Return how many steps of a flat ring a message waits for between several nodes, and within them."""
+    return (2 * (nodes - 1), 0) if slots == 1 else (2 * nodes, 2 * (nodes * slots - 1 - nodes))
+
+
 @dataclass(frozen=True)
 class Topology:
     """Ranks on nodes: ``slots`` ranks on each of ``nodes``, connected by ``local`` within a node and ``link`` between.
@@ -80,9 +85,10 @@ class Topology:
             return self.outer.allreduce(size, self.ranks)
         if self.hierarchical:
             return self.link.allreduce(size, self.nodes) + self.local.allreduce(size, self.slots)
-        between = 2 * self.nodes * self.link.alpha + 2 * (self.ranks - 1 - self.nodes) * self.local.alpha
+        between, within = latencies(self.nodes, self.slots)
+        latency = between * self.link.alpha + within * self.local.alpha
         slower = max(self.link, self.local, key=lambda link: link.beta)
-        return between + replace(slower, alpha=0.0).allreduce(size, self.ranks)
+        return latency + replace(slower, alpha=0.0).allreduce(size, self.ranks)
 
     def message(self, size: float, cores: float | None) -> tuple[float, float]:
         """Return the seconds of an allreduce of ``size`` bytes, and those that it takes from computing.

@@ -12,12 +12,23 @@ Row = tuple[float, float, float]
 
 
 class Point(NamedTuple):
-    """A measured allreduce: ranks, bytes, seconds, and CPU seconds of the rank that used most (None: not measured)."""
+    """A measured allreduce.
+
+    Attributes:
+        ranks: Number of ranks.
+        bytes: Size of the message.
+        seconds: Duration.
+        cpu: CPU seconds of the rank that used most; None if not measured.
+        steps: Latencies of the link that it waited for; None if all steps of the ring use this link.
+        within: Seconds that it waited for latencies within nodes.
+    """
 
     ranks: int
     bytes: float
     seconds: float
     cpu: float | None = None
+    steps: int | None = None
+    within: float = 0.0
 
 
 def link(points: Sequence[Point], load: float) -> Link:
@@ -27,14 +38,14 @@ def link(points: Sequence[Point], load: float) -> Link:
     tell. A message of ``check`` does not wait for Horovod's cycle.
     """
     usable = [point for point in points if point.ranks > 1]
-    rows = [([value / point.seconds for value in _row(point)], 1.0) for point in usable]
+    rows = [([value / point.seconds for value in _row(point)], 1 - point.within / point.seconds) for point in usable]
     alpha, small, large = _least_squares(rows)
     return _with_load(Link(alpha, large or small, small), usable, load)
 
 
 def resampled(points: Sequence[Point], fitted: Link, draw: random.Random) -> list[Point]:
     """Return points around the fit with relative errors drawn from those of the measured points."""
-    expected = [fitted.allreduce(point.bytes, point.ranks) for point in points]
+    expected = [_seconds(point, fitted) for point in points]
     errors = [point.seconds / seconds for point, seconds in zip(points, expected, strict=True)]
     return [
         point._replace(seconds=seconds * draw.choice(errors)) for point, seconds in zip(points, expected, strict=True)
@@ -44,7 +55,12 @@ def resampled(points: Sequence[Point], fitted: Link, draw: random.Random) -> lis
 def _row(point: Point) -> Row:
     steps, part = 2 * (point.ranks - 1), 2 * (point.ranks - 1) / point.ranks
     large = max(0.0, point.bytes - SMALL)
-    return steps, part * (point.bytes - large), part * large
+    return point.steps or steps, part * (point.bytes - large), part * large
+
+
+def _seconds(point: Point, link: Link) -> float:
+    steps, small, large = _row(point)
+    return point.within + steps * link.alpha + small * link.beta_small + large * link.beta
 
 
 def _with_load(link: Link, points: Sequence[Point], otherwise: float) -> Link:

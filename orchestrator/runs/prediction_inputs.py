@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from orchestrator.cluster import Cluster
 from orchestrator.prediction import link_fit, link_kinds
-from orchestrator.prediction.allreduce_time import Link
+from orchestrator.prediction.allreduce_time import Link, latencies
 from orchestrator.prediction.cluster_links import Connection
 from orchestrator.prediction.link_fit import Point
 from orchestrator.runs import provenance, store
@@ -128,9 +128,12 @@ def _nodes(result: CheckResult) -> int:
 
 
 def _connection(result: CheckResult, query: LinkQuery) -> Connection:
-    points = [Point(result.size, m.bytes, m.latency_seconds, m.cpu_seconds) for m in result.sizes]
+    nodes = _nodes(result)
+    between, within = latencies(nodes, result.size // nodes) if nodes > 1 else (None, 0)
+    waited = within * query.local.alpha
+    points = [Point(result.size, m.bytes, m.latency_seconds, m.cpu_seconds, between, waited) for m in result.sizes]
     link = replace(link_fit.link(points, link_kinds.CPU_LOAD), share=query.local.share)
-    local = link if _nodes(result) == 1 else query.local
+    local = link if nodes == 1 else query.local
     return Connection(link, local, query.slots, points=points)
 
 

@@ -18,7 +18,7 @@ Below 6 launches there is no interval: even the whole range of 5 holds the media
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from math import comb
 from typing import NamedTuple
 
@@ -148,7 +148,7 @@ def _tail(n: int) -> float:
     return statistics.NormalDist().cdf(-math.sqrt(n / (n - 1)) * quantile)
 
 
-@cache
+@lru_cache(maxsize=8)  # large n have hundreds of thousands of pairs
 def _resampled_medians(n: int) -> list[tuple[int, int, float]]:
     """Return which of n sorted values can be the middle two of a resample (the same one twice), and how probably."""
     middle = (n + 1) // 2

@@ -6,6 +6,7 @@ import pytest
 
 from orchestrator.cluster import Cluster
 from orchestrator.prediction import link_kinds
+from orchestrator.prediction.allreduce_time import Link, Topology
 from orchestrator.runs import predict_runs, prediction_inputs, provenance, store
 from orchestrator.runs.prediction_inputs import History, LinkQuery, ProfileQuery
 from orchestrator.schema import CheckMessage, Predicted, Ready, World
@@ -91,6 +92,20 @@ def test_runs_are_listed_once(state_dir: StateDir) -> None:
         record.unlink()
     assert prediction_inputs.connection(history, LINK) is not None
     assert prediction_inputs.connection(History(state_dir), LINK) is None
+
+
+@pytest.mark.parametrize(("nodes", "slots"), [(2, 1), (2, 4), (3, 2)])
+def test_check_predicts_its_own_messages(state_dir: StateDir, nodes: int, slots: int) -> None:
+    measured = Topology(nodes, slots, Link(3e-4, 1e-9, 1e-9), link_kinds.LOOPBACK)
+    messages = [
+        CheckMessage(bytes=size, latency_seconds=measured.seconds(size), bus_bandwidth=1e8) for size in (4, 2**10, 2**26)
+    ]
+    hosts = [host for host in "abc"[:nodes] for _ in range(slots)]
+    fetched(state_dir, 4, "check.json", builders.check(messages, hosts), kind="check", controller="gloo")
+    found = prediction_inputs.connection(History(state_dir), LinkQuery(nodes=nodes, slots=slots))
+    assert found is not None
+    for message in messages:
+        assert found[0].at(nodes).seconds(message.bytes) == pytest.approx(message.latency_seconds, rel=0.01)
 
 
 def test_check_inside_one_node_is_no_link_between_nodes(state_dir: StateDir) -> None:
