@@ -35,6 +35,8 @@ Other periods are for ends of a run without a stop:
 
 - A rank fails: its agent waits ``OTHER_RANKS`` for more ranks to fail by themselves before it ends them, and the
   launcher ``OTHER_HOSTS`` for more agents, which must be longer. If the launcher is gone, a wrapper waits ``HANG_UP``.
+- The shared storage does not answer, as NFS of a head that is gone: a wrapper that has ended its rank, and an agent one
+  of whose processes has failed, wait ``RECORD`` for the record of the rank.
 - A node shuts down: its trainer has ``NODE_SHUTDOWN`` in the wrapper, and in the hook of ``ansible/roles/node``
   (``save_checkpoints_at_shutdown.sh``), whose unit must have a longer TimeoutStopSec.
 
@@ -45,6 +47,7 @@ RANK, MPI_RANK = 3.0, 0.5
 DRAIN = 5.0  # a process may hold a pipe, or not read
 HANG_UP = 1.0  # for a rank that exits while the launcher hangs up: its exit code may be the reason
 LEFTOVERS = 5.0
+RECORD = 1.0
 WRAPPER = RANK + DRAIN
 DAEMON = 2.0  # for programs with a log of their own: Ray's daemon drains for 30 seconds, and nothing is left to do
 AGENT = WRAPPER + LEFTOVERS + 2.0  # it also kills what ignores SIGTERM

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -83,17 +84,24 @@ class Agent:
         return 0
 
     def _ended(self, ended: "subprocess.Popen[bytes]", process: Process) -> int:
-        """Return the exit code of a process that has ended, and complete the record of a wrapper that was killed."""
+        """Return the exit code of a process that has ended; one that failed is reported."""
         del self.running[ended]
         code = leftover_processes.exit_code(ended.returncode)
-        if code and process.log:
+        if code:  # NFS waits for a head that is gone, without a limit: the other processes must end all the same
+            report = threading.Thread(target=self._report, args=(process, code), daemon=True)
+            report.start()
+            report.join(grace_periods.RECORD)
+        return code
+
+    def _report(self, process: Process, code: int) -> None:
+        """Print the last lines of a program with a log, and complete the record of a wrapper that was killed."""
+        if process.log:
             lines = (self.directory / process.log).read_text(errors="replace").splitlines()[-LAST_LINES:]
             print("\n".join([*lines, f"{process.argv} ended with exit code {code}"]), file=sys.stderr, flush=True)
         path = self.directory / "ranks" / f"{process.rank}.json"
-        if code and path.exists() and (record := rank_record.read(path)).exit_code is None:
+        if path.exists() and (record := rank_record.read(path)).exit_code is None:
             with suppress(OSError):  # no space left on the shared storage; the other processes must end all the same
                 record._replace(ended=time.time(), exit_code=code).write(path)
-        return code
 
     def end_running(self) -> None:
         """End the processes that still run; kill those that do not end in time."""

@@ -21,6 +21,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -56,12 +57,20 @@ def main(run_directory: Path) -> int:
     environment = rank_environment.complete(layout, os.environ) | user_variables.read(run_directory)
     environment[leftover_processes.RANK] = mark
     code, terminated = _run(program, environment, relay, signals, partial(_end_grace, run_directory))
-    with suppress(OSError):  # no space left on the shared storage; the rank's processes must end all the same
-        record._replace(ended=time.time(), exit_code=code, terminated=terminated).write(path)
+    ended = record._replace(ended=time.time(), exit_code=code, terminated=terminated)
+    # NFS waits for a head that is gone, without a limit: the rank's processes must end all the same.
+    writing = threading.Thread(target=_write, args=(ended, path), daemon=True)
+    writing.start()
     grace = grace_periods.MPI_RANK if variable == rank_environment.OPEN_MPI else grace_periods.RANK
     leftover_processes.end_marked(f"{leftover_processes.RANK}={mark}", grace, with_descendants=True)
     relay.drain()
+    writing.join(grace_periods.RECORD)
     return code
+
+
+def _write(record: RankRecord, path: Path) -> None:
+    with suppress(OSError):  # no space left on the shared storage
+        record.write(path)
 
 
 def _run(

@@ -148,6 +148,29 @@ def test_daemon_ends_with_its_rank_if_the_record_cannot_be_written(start: Start,
     assert waiting.ends(daemon)
 
 
+# The wrapper on a storage that no longer answers when the rank ends, as NFS of a head that is gone.
+WITHOUT_STORAGE = """
+import pathlib, sys, time
+from orchestrator.trainer.supervision import rank_wrapper
+from orchestrator.trainer.supervision.rank_record import RankRecord
+write = RankRecord.write
+RankRecord.write = lambda record, path: time.sleep(600) if record.ended else write(record, path)
+sys.exit(rank_wrapper.main(pathlib.Path(sys.argv[1])))
+"""
+
+
+def test_lost_head_ends_the_rank_though_its_storage_does_not_answer(start: Start, run_directory: Path) -> None:
+    (run_directory / "program.json").write_text(json.dumps([sys.executable, "-c", WITH_A_DAEMON]))
+    variables = {"ORCHESTRATOR_RUN": run_directory.name, "HOROVOD_RANK": str(wrapped_rank.RANK)}
+    child = start("-c", WITHOUT_STORAGE, str(run_directory), **variables)
+    rank, daemon = map(int, waiting.read_line(child).split())
+    assert child.stdout is not None
+    child.stdout.close()
+    assert waiting.ends(rank)
+    assert waiting.ends(daemon)
+    assert child.wait(60) == 143
+
+
 def test_unmarked_orphan_in_another_session_ends_with_the_rank(start: Start, run_directory: Path) -> None:
     child = wrapped_rank.python(start, run_directory, WITH_AN_ESCAPED_PROCESS)
     escaped = int(waiting.read_line(child))
