@@ -101,13 +101,15 @@ def judge(report: NodeReport, cluster: Cluster, digest: str, gone: Container[str
     strangers = "; ".join(f"no ssh from the head to {name}: {why}" for name, why in refused.items())
     free, memory, name, installed = report.shared_free, report.memory_available, report.hostname, report.digest
     deploy = command("deploy", cluster.name)
+    refuses = "cannot be written" if report.shared_answers else "does not answer"
+    measured = f"{free / 2**30:.0f} GiB free" if report.shared_answers else "not measured"
     small = f"only {free / 2**30:.1f} GiB free in {SHARED}: remove old runs and data by {command('ssh', cluster.name)}"
     return [
         _check("address", report.interface, f"on {report.interface}", "its private address is on no interface"),
         _check("name", report.resolves, name, f"its own name {name} does not resolve: add it to /etc/hosts"),
         _check("trainer", installed == digest, digest, f"trainer {installed} instead of {digest}: {deploy}"),
-        _check("shared", report.shared_writable, SHARED, f"{SHARED} cannot be written: {deploy}"),
-        _check("space", free >= MIN_SHARED_FREE, f"{free / 2**30:.0f} GiB free", small),
+        _check("shared", report.shared_writable, SHARED, f"{SHARED} {refuses}: {deploy}"),
+        _check("space", free >= MIN_SHARED_FREE or not report.shared_answers, measured, small),
         _check(
             "memory",
             memory >= MIN_MEMORY or report.runs,

@@ -83,13 +83,17 @@ class Hardware(File):
 
 
 class NodeReport(File):
-    """Report of a node about itself, by ``orchestrator.trainer.telemetry.node_report``. Sizes are in bytes."""
+    """Report of a node about itself, by ``orchestrator.trainer.telemetry.node_report``. Sizes are in bytes.
+
+    If the shared storage does not answer, as NFS of a head that is down, nothing else is known about it.
+    """
 
     hostname: str
     resolves: bool
     interface: str | None
     interfaces: list[str]
     digest: str | None
+    shared_answers: bool = True
     shared_writable: bool
     shared_free: int
     memory: int

@@ -39,6 +39,7 @@ def test_healthy_node_passes_every_check() -> None:
         ({"digest": None}, "trainer", "trainer None instead of 0123456789ab: `orchestrator deploy --cluster demo`"),
         ({"digest": "ffff"}, "trainer", "trainer ffff instead of"),
         ({"shared_writable": False}, "shared", "/shared cannot be written"),
+        ({"shared_answers": False, "shared_writable": False, "shared_free": 0}, "shared", "/shared does not answer"),
         (
             {"shared_free": 1 << 29},
             "space",

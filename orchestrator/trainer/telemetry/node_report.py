@@ -11,6 +11,7 @@ import os
 import socket
 import struct
 import sys
+import threading
 from pathlib import Path
 
 from orchestrator.trainer.supervision import leftover_processes
@@ -19,6 +20,8 @@ from orchestrator.trainer.telemetry import hardware
 SIOCGIFADDR = 0x8915  # linux/sockios.h
 CGROUPS = Path("/sys/fs/cgroup")
 FIRST_PROCESS_CGROUP = Path("/proc/1/cgroup")
+# For the storage, which NFS serves only some time after its server has started, and for ssh to a peer: both may hang.
+SHARED_SECONDS, PEER_SECONDS = 60.0, 30.0
 AT_ONCE = 16  # ssh processes: each takes memory, on a head that may have little
 DIGEST = Path("/opt/orchestrator/digest")
 
@@ -35,15 +38,16 @@ def report(address: str, shared: Path, peers: list[str]) -> dict[str, object]:
         Fields of ``schema.NodeReport``. Sizes are in bytes; ``interface`` is the one that carries ``address``, None if
         none does.
     """
-    interface_name, memory = interface(address), _memory()
+    interface_name, memory, (answers, writable, free) = interface(address), _memory(), _storage(shared)
     return {
         "hostname": socket.gethostname(),
         "resolves": _resolves(socket.gethostname()),
         "interface": interface_name,
         "interfaces": [name for _, name in socket.if_nameindex()],
         "digest": DIGEST.read_text().strip() if DIGEST.exists() else None,
-        "shared_writable": _writable(shared),
-        "shared_free": _free(shared) if shared.is_dir() else 0,
+        "shared_answers": answers,
+        "shared_writable": writable,
+        "shared_free": free,
         "memory": memory,
         "memory_available": _memory_available(),
         "load": os.getloadavg()[0],
@@ -68,6 +72,19 @@ def interface(address: str) -> "str | None":
                 if socket.inet_ntoa(fcntl.ioctl(probe, SIOCGIFADDR, request)[20:24]) == address:
                     return name
     return None
+
+
+def _storage(shared: Path) -> tuple[bool, bool, int]:
+    """Return whether the storage answers in time, whether it can be written, and its free bytes."""
+    answers: list[tuple[bool, int]] = []
+
+    def ask() -> None:
+        answers.append((_writable(shared), _free(shared) if shared.is_dir() else 0))
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(SHARED_SECONDS)
+    return (True, *answers[0]) if answers else (False, False, 0)
 
 
 def _writable(directory: Path) -> bool:
@@ -139,7 +156,12 @@ def _ssh(peer: str) -> "str | None":
     import subprocess  # noqa: PLC0415  the head's alone
 
     command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", peer, "true"]
-    finished = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    try:
+        finished = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=PEER_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer for {PEER_SECONDS:.0f} s"
     return None if finished.returncode == 0 else finished.stderr.strip() or f"ssh exit code {finished.returncode}"
 
 

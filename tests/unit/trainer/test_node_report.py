@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,20 @@ def test_shared_directory_is_tested_and_measured(tmp_path: Path) -> None:
 def test_unwritable_shared_directory_is_reported(shared: str) -> None:
     report = report_of("127.0.0.1", Path(shared))
     assert (report.shared_writable, report.shared_free) == (False, 0)
+
+
+def test_storage_that_does_not_answer_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As NFS of a head that is down: the node itself answers."""
+    monkeypatch.setattr(node_report, "SHARED_SECONDS", 0.1)
+    monkeypatch.setattr(node_report, "_writable", lambda _: time.sleep(10))
+    report = node_report.report("127.0.0.1", tmp_path, [])
+    assert (report["shared_answers"], report["shared_writable"], report["shared_free"]) == (False, False, 0)
+
+
+def test_peer_that_connects_and_hangs_is_reported(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in("ssh", 'case "$*" in *10.0.0.1\\ true) exec sleep 10;; esac')
+    monkeypatch.setattr(node_report, "PEER_SECONDS", 1.0)
+    assert node_report._unreachable(["10.0.0.1", "10.0.0.2"]) == {"10.0.0.1": "no answer for 1 s"}
 
 
 def test_free_memory_is_at_most_the_machines(tmp_path: Path) -> None:
