@@ -14,12 +14,14 @@ LOG_TAG = re.compile(r"^\[(?:\d+,)?(\d+)\]<(?:stdout|stderr)>:")  # of a rank's 
 class Failure(File):
     """First failure of a run: a rank, a host that stopped answering, the launcher, or a start that took too long.
 
+    ``hosts`` are all that stopped answering, ``host`` is the first of them.
     ``lines`` are the last lines of the rank or, for a slow start, say how many ranks had started.
     A rank without ``exit_code`` raised an exception and was ended before it could exit by itself.
     """
 
     reason: Literal["rank", "host", "launcher", "start"]
     host: str | None = None
+    hosts: list[str] = Field([])
     rank: int | None = None
     exit_code: int | None = None
     lines: list[str] = Field([])

@@ -99,7 +99,8 @@ def describe(failure: Failure, cluster: Cluster) -> str:
     node = cluster.named(failure.host)
     tail = "".join(f"\n    {line}" for line in log_display.without_chatter(failure.lines))
     if failure.reason == "host":
-        return f"node {node} stopped answering"
+        nodes = [cluster.named(host) for host in failure.hosts]
+        return f"{'nodes' if len(nodes) > 1 else 'node'} {', '.join(nodes) or node} stopped answering"
     if failure.reason == "start":
         return f"its start took too long: {ADDRESS.sub(lambda match: cluster.named(match[0]), ' '.join(failure.lines))}"
     if failure.reason == "launcher":

@@ -124,7 +124,7 @@ def read_ends(path: Path) -> list[str]:
 
 
 def first_failure(records: Sequence[RankRecord], log: Sequence[str], gone: Sequence[str]) -> Failure:
-    """Find the cause of a failure: a host that is gone, else the earliest rank that did not merely follow another.
+    """Find the cause of a failure: hosts that are gone, else the earliest rank that did not merely follow another.
 
     Args:
         records: Records of all ranks that started.
@@ -135,7 +135,7 @@ def first_failure(records: Sequence[RankRecord], log: Sequence[str], gone: Seque
         The failure, with the last lines of the rank or of the log.
     """
     if gone:
-        return Failure(reason="host", host=gone[0])
+        return Failure(reason="host", host=gone[0], hosts=list(gone))
     tails = last_lines(log)
     record = _first_failed(records, tails)
     if record is None:

@@ -64,6 +64,10 @@ def test_fetched_status_of_a_run_is_final() -> None:
     [
         (Failure(reason="host", host="10.0.0.11"), "node demo-worker-0 stopped answering"),
         (
+            Failure(reason="host", host="10.0.0.11", hosts=["10.0.0.11", "10.0.0.12"]),
+            "nodes demo-worker-0, 10.0.0.12 stopped answering",
+        ),
+        (
             Failure(reason="launcher", host="demo-head", lines=["no route"]),
             "the launcher on demo-head failed before any rank did:\n    no route",
         ),

@@ -68,6 +68,7 @@ def test_host_whose_agent_was_killed_is_named() -> None:
 def test_lost_host_is_the_cause_before_any_rank() -> None:
     failure = first_failure.first_failure([builders.rank(0, exit_code=1)], LOG, gone=["10.0.0.11", "10.0.0.12"])
     assert (failure.reason, failure.host, failure.rank) == ("host", "10.0.0.11", None)
+    assert failure.hosts == ["10.0.0.11", "10.0.0.12"]
 
 
 def test_rank_whose_wrapper_was_killed_is_the_cause() -> None:
