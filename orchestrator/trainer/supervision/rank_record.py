@@ -12,7 +12,7 @@ ENDED_BY_LAUNCHER = 143  # exit code in the record of a rank that was ended by i
 
 
 class RankRecord(NamedTuple):
-    """Record of one rank; times in seconds since the epoch, by the clock of the rank's host."""
+    """Record of one rank; times in seconds since the epoch, by the clock of the rank's host; see :func:`read`."""
 
     rank: int
     host: str
@@ -30,9 +30,14 @@ class RankRecord(NamedTuple):
 
 
 def read(path: Path) -> RankRecord:
-    """Read the record in ``path``; unknown keys are ignored."""
+    """Read the record in ``path``; unknown keys are ignored.
+
+    The end of a rank is the time of its file, by the clock of the storage: those of hosts may differ by more than the
+    time in which other ranks follow one that fails.
+    """
     values = json.loads(path.read_text())
-    return RankRecord(**{key: values[key] for key in RankRecord._fields if key in values})
+    record = RankRecord(**{key: values[key] for key in RankRecord._fields if key in values})
+    return record if record.ended is None else record._replace(ended=path.stat().st_mtime)
 
 
 def read_all(run_directory: Path) -> list[RankRecord]:

@@ -1,5 +1,6 @@
 """First failure of a run, found in the ranks' records and the log."""
 
+import os
 import resource
 import shutil
 import socket
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.schema import RunStatus, log_lines
-from orchestrator.trainer.supervision import first_failure
+from orchestrator.trainer.supervision import first_failure, rank_record
 from tests import builders
 
 LOG = [
@@ -25,6 +26,15 @@ def test_rank_that_failed_first_is_the_cause() -> None:
     failure = first_failure.first_failure(records, LOG, gone=[])
     assert (failure.reason, failure.rank, failure.host, failure.exit_code) == ("rank", 1, "host-1", 3)
     assert failure.lines == ["Traceback (most recent call last):", "ValueError: negative weight"]
+
+
+def test_rank_that_failed_first_is_found_if_the_clocks_of_hosts_differ(tmp_path: Path) -> None:
+    (tmp_path / "ranks").mkdir()
+    for rank, ended, written in ((0, 4.0, 12.0), (1, 70.0, 10.0)):  # the clock of host-1 is a minute fast
+        path = tmp_path / "ranks" / f"{rank}.json"
+        builders.rank(rank, exit_code=1, ended=ended).write(path)
+        os.utime(path, (written, written))
+    assert first_failure.first_failure(rank_record.read_all(tmp_path), [], gone=[]).rank == 1
 
 
 def test_rank_that_followed_another_is_not_the_cause() -> None:
