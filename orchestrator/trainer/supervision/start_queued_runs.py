@@ -49,16 +49,19 @@ def _run_all(runs: Sequence[QueuedRun], signals: Signals) -> State:
         except OSError as error:  # the run stays without a status, as one that never started
             print(f"{number} of {len(runs)}: {name}: {error}", flush=True)
             continue
-        print(f"{number} of {len(runs)}: {name}: {status.state}", flush=True)
+        print(f"{number} of {len(runs)}: {name}: {status.state if status else 'left no status'}", flush=True)
         if stopped:
             return "stopped"
-        if status.failure and status.failure.reason == "host":
+        if status and status.failure and status.failure.reason == "host":
             return "failed"
     return "finished"
 
 
-def _run(run: QueuedRun, turn: Turn, signals: Signals) -> tuple[bool, RunStatus]:
-    """Run the supervisor of a run to its end; return whether it was stopped, and the status of the run."""
+def _run(run: QueuedRun, turn: Turn, signals: Signals) -> tuple[bool, RunStatus | None]:
+    """Run the supervisor of a run to its end; return whether it was stopped, and the status of the run.
+
+    It has none if its directory is gone, or the storage has no space.
+    """
     directory = Path(run.directory)
     turn.write(directory / "turn.json")
     supervisor, stopped = _start(run, directory), False
@@ -67,11 +70,16 @@ def _run(run: QueuedRun, turn: Turn, signals: Signals) -> tuple[bool, RunStatus]
         if signal.SIGTERM in signals.received():
             stopped = True
             supervisor.terminate()
-    if not (directory / "status.json").exists():  # the supervisor was killed
-        unswept, gone = sweep((directory / "hostfile").read_text(), directory.name)
-        first_failure.write(directory, turn.started, first_failure.LauncherEnd(code, stopped, "", unswept, gone))
+    try:
+        if not (directory / "status.json").exists():  # the supervisor was killed
+            unswept, gone = sweep((directory / "hostfile").read_text(), directory.name)
+            first_failure.write(directory, turn.started, first_failure.LauncherEnd(code, stopped, "", unswept, gone))
+        status = bounded_files.read_model(directory / "status.json", RunStatus)
+    except OSError as error:
+        print(f"{directory.name}: {error}", flush=True)
+        status = None
     shutil.rmtree(directory / "checkpoints", ignore_errors=True)  # those of many runs would fill the storage
-    return stopped, bounded_files.read_model(directory / "status.json", RunStatus)
+    return stopped, status
 
 
 def _start(run: QueuedRun, directory: Path) -> "subprocess.Popen[bytes]":

@@ -78,6 +78,18 @@ def test_stop_ends_the_current_run_and_starts_no_other(start: Start, queue: Path
     assert not (runs[1] / "turn.json").exists()
 
 
+def test_stop_starts_no_other_run_though_the_current_one_left_no_status(start: Start, queue: Path) -> None:
+    """As on a full storage: here, the directory of the run is gone."""
+    started = queue / "started"
+    code = f"import os, pathlib, shutil; shutil.rmtree(os.environ['RUN_DIR']); pathlib.Path({str(started)!r})"
+    runs = fill(queue, ["-c", f"{code}.touch(); {wrapped_rank.SLEEP}"], ["-c", ""])
+    process = start(*QUEUE, str(queue), output=queue / "log", RUN_DIR=str(runs[0]))
+    assert waiting.until(started.exists)
+    process.terminate()
+    assert process.wait() == exit_codes.RUN_STOPPED
+    assert not (runs[1] / "turn.json").exists()
+
+
 def test_missing_run_is_skipped(start: Start, queue: Path) -> None:
     runs = fill(queue, ["-c", ""], ["-c", ""])
     runs[0].rename(queue.parent / "elsewhere")
