@@ -2,6 +2,7 @@
 
 import math
 import statistics
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 

@@ -12,7 +12,7 @@ from orchestrator.errors import ConfigError
 from orchestrator.runs import control, package_overlays, store
 
 MOST_SHOWN = 5  # lines of a requirements file in the table
-Digest = Annotated[str | None, typer.Argument(help="Hash of the packages, or its first characters.")]
+Digest = Annotated[str | None, typer.Argument(metavar="HASH", help="Hash of the packages, or its first characters.")]
 All = Annotated[bool, typer.Option("--all", help="Remove all packages.")]
 
 

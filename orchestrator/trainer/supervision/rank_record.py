@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+SAME_CLOCK = 0.1  # seconds; file systems round the times of files
 ENDED_BY_LAUNCHER = 143  # exit code in the record of a rank that was ended by its launcher
 
 
@@ -32,12 +33,14 @@ class RankRecord(NamedTuple):
 def read(path: Path) -> RankRecord:
     """Read the record in ``path``; unknown keys are ignored.
 
-    The end of a rank is the time of its file, by the clock of the storage: those of hosts may differ by more than the
-    time in which other ranks follow one that fails.
+    The end of a rank is the time of its file, by the clock of the storage, if the host's clock differs: other ranks
+    follow one that fails in less time than clocks of hosts may differ.
     """
     values = json.loads(path.read_text())
     record = RankRecord(**{key: values[key] for key in RankRecord._fields if key in values})
-    return record if record.ended is None else record._replace(ended=path.stat().st_mtime)
+    if record.ended is None or abs(path.stat().st_mtime - record.ended) < SAME_CLOCK:
+        return record
+    return record._replace(ended=path.stat().st_mtime)
 
 
 def read_all(run_directory: Path) -> list[RankRecord]:

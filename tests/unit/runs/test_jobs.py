@@ -108,6 +108,7 @@ def test_resumed_training_whose_data_cannot_be_recorded_does_not_start(head: Hea
     entry = CheckpointEntry(name="epoch-0001", epoch=1, step=4, world=1, whole=True)
     head.answers |= {
         "index.json": Checkpoints(entries=[entry]).model_dump_json(),
+        "ls ": entry.name,
         "config.json": samples.train_config(data="/shared/data/mnist").model_dump_json(),
     }
     with room_for_small_files(), pytest.raises(ConfigError, match="File too large"):

@@ -97,9 +97,8 @@ def test_runs_are_listed_once(state_dir: StateDir) -> None:
 @pytest.mark.parametrize(("nodes", "slots"), [(2, 1), (2, 4), (3, 2)])
 def test_check_predicts_its_own_messages(state_dir: StateDir, nodes: int, slots: int) -> None:
     measured = Topology(nodes, slots, Link(3e-4, 1e-9, 1e-9), link_kinds.LOOPBACK)
-    messages = [
-        CheckMessage(bytes=size, latency_seconds=measured.seconds(size), bus_bandwidth=1e8) for size in (4, 2**10, 2**26)
-    ]
+    sizes = (4, 2**10, 2**26)
+    messages = [CheckMessage(bytes=size, latency_seconds=measured.seconds(size), bus_bandwidth=1e8) for size in sizes]
     hosts = [host for host in "abc"[:nodes] for _ in range(slots)]
     fetched(state_dir, 4, "check.json", builders.check(messages, hosts), kind="check", controller="gloo")
     found = prediction_inputs.connection(History(state_dir), LinkQuery(nodes=nodes, slots=slots))

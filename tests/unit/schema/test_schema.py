@@ -2,6 +2,7 @@
 
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,10 @@ def test_file_is_replaced_whole_and_readable_for_all(tmp_path: Path) -> None:
     path = tmp_path / "0.json"
     builders.rank(0, exit_code=None).write(path)
     with path.open() as reader:
-        builders.rank(0, exit_code=7).write(path)
+        ended = builders.rank(0, exit_code=7, ended=time.time())
+        ended.write(path)
         assert '"exit_code": null' in reader.read()
-    assert rank_record.read(path) == builders.rank(0, exit_code=7)
+    assert rank_record.read(path) == ended
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     assert list(tmp_path.iterdir()) == [path]
 

@@ -37,7 +37,7 @@ def test_commands_show_the_placeholders_and_defaults_of_their_help() -> None:
     assert "| `FILE` or `NAME` | Study file" in page
     assert "| `--resume RUN` |" in page
     assert "; default: 2s. |" in page
-    assert "; default: --deploy. |" in page
+    assert "| `--deploy`, `--no-deploy` |" in page
 
 
 def test_keys_of_hosts_and_receivers_are_listed() -> None:

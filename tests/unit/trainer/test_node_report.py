@@ -54,7 +54,7 @@ def test_storage_that_does_not_answer_is_reported(monkeypatch: pytest.MonkeyPatc
 
 
 def test_peer_that_connects_and_hangs_is_reported(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
-    stand_in("ssh", 'case "$*" in *10.0.0.1\\ true) exec sleep 10;; esac')
+    stand_in("ssh", 'case "$*" in *10.0.0.1\\ true) exec /bin/sleep 10;; esac')
     monkeypatch.setattr(node_report, "PEER_SECONDS", 1.0)
     assert node_report._unreachable(["10.0.0.1", "10.0.0.2"]) == {"10.0.0.1": "no answer for 1 s"}
 
