@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator import __version__, node_health, progress, providers, state, terraform
 from orchestrator.cluster import Cluster
-from orchestrator.config import Config
+from orchestrator.config import Config, stored
 from orchestrator.errors import NodesFailed, OrchestratorError, command
 from orchestrator.gpu_compatibility import Pairing
 from orchestrator.lifecycle import fetch_before_removal, plan, prices, prometheus_targets
@@ -88,7 +88,8 @@ def _spare_runs(state_dir: StateDir, before: Record, record: Record) -> None:
     cluster = before.cluster
     if cluster is None or not before.configured:
         return
-    if _unchanged(state_dir, before, record.variables) and _keeps_trainer(state_dir, cluster, record):
+    unchanged = _unchanged(state_dir, before, record.variables) and _keeps_driver(cluster, before, record)
+    if unchanged and _keeps_trainer(state_dir, cluster, record):
         return
     with suppress(NodesFailed), control.head_session(state_dir, cluster) as head:
         node_health.require_free(control.active(head), cluster)
@@ -102,6 +103,13 @@ def _unchanged(state_dir: StateDir, record: Record, variables: Mapping[str, Any]
     provider = record.config["provider"]
     same_root = not terraform.has_root(provider) or terraform.is_current(state_dir, provider)
     return same_root and record.is_applied and _of_nodes(variables) == _of_nodes(record.variables)
+
+
+def _keeps_driver(cluster: Cluster, before: Record, record: Record) -> bool:
+    """Return whether the nodes keep NVIDIA's driver, or have no GPUs: another driver may restart them."""
+    if not any(node.gpus for node in cluster.nodes.values()):
+        return True
+    return before.gpu == record.gpu and stored(before.config).gpu == stored(record.config).gpu
 
 
 def _keeps_trainer(state_dir: StateDir, cluster: Cluster, record: Record) -> bool:

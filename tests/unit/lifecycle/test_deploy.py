@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -112,6 +113,19 @@ def test_run_blocks_another_trainer(hosts: Hosts, setting: dict[str, Any]) -> No
     state_dir, record = hosts
     other = record.model_copy(update={"config": {**record.config, **setting}})
     with pytest.raises(StateError, match="run resnet20-mnist-1 is using the cluster"):
+        deploy._spare_runs(state_dir, record, other)
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_run_blocks_another_driver_only_on_nodes_with_gpus(hosts: Hosts, gpus: int) -> None:
+    """A node of a cloud restarts to load it."""
+    state_dir, record = hosts
+    assert record.cluster
+    nodes = {name: node.model_copy(update={"gpus": gpus}) for name, node in record.cluster.nodes.items()}
+    record = record.model_copy(update={"cluster": record.cluster.model_copy(update={"nodes": nodes})})
+    gpu = {**record.config["gpu"], "driver": "cuda-repository"}
+    other = record.model_copy(update={"config": {**record.config, "gpu": gpu}})
+    with pytest.raises(StateError, match="is using the cluster") if gpus else nullcontext():
         deploy._spare_runs(state_dir, record, other)
 
 
