@@ -36,3 +36,12 @@ def test_request_to_the_node_itself_uses_no_proxy(request_to: dict[str, Any]) ->
 
 def test_requests_are_found() -> None:
     assert len(REQUESTS) == 2
+
+
+def test_another_mount_of_shared_stops_the_container_with_the_earlier_one() -> None:
+    """Else a deploy that is interrupted before it restarts the container leaves it with /shared of a removed head."""
+    handlers = list(tasks(yaml.safe_load((ROLES / "nfs" / "handlers" / "main.yml").read_text())))
+    assert {handler["listen"] for handler in handlers} == {"Mount the shared directory"}
+    units = [handler["ansible.builtin.systemd_service"] for handler in handlers[1:]]
+    states = [(unit["name"], unit["state"]) for unit in units]
+    assert states == [("trainer", "stopped"), ("shared.automount", "restarted")]
