@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def machine(tmp_path: Path) -> Path:
     """Return the root of a head with a mounted /shared."""
     (tmp_path / "bin").mkdir()
     runuser = tmp_path / "bin" / "runuser"  # which only root may call
-    runuser.write_text('#!/bin/sh\nshift 3\nexec "$@"\n')
+    runuser.write_text('#!/bin/sh\nshift 3\nexport AS_ACCOUNT=yes\nexec "$@"\n')
     runuser.chmod(0o755)
     (tmp_path / "shared" / "runs" / f"lenet{RUN}").mkdir(parents=True)
     adopt(tmp_path, "1a2b3c4d")
@@ -109,3 +110,21 @@ def test_teardown_keeps_storage_that_another_deployment_uses(machine: Path) -> N
 def test_storage_without_a_mark_is_emptied(machine: Path) -> None:
     remove(machine)
     assert not (machine / "shared").exists()
+
+
+def test_teardown_empties_storage_that_does_not_let_root_write(machine: Path) -> None:
+    """As NFS that maps root to another account."""
+    for name in ("rm", "rmdir"):
+        program = machine / "bin" / name
+        program.write_text(f'#!/bin/sh\n[ -n "$AS_ACCOUNT" ] || exit 1\nexec {shutil.which(name)} "$@"\n')
+        program.chmod(0o755)
+    (machine / "shared" / ".orchestrator").mkdir()
+    mark(machine)
+    remove(machine)
+    assert not list((machine / "shared").iterdir())
+
+
+def test_only_a_task_that_becomes_the_account_removes_files_of_shared() -> None:
+    """Root may not, and a task that fails keeps the host marked."""
+    absent = [path.read_text() for path in ROLE.parent.glob("*/tasks/*absent*.yml") if path.parent.parent != ROLE]
+    assert not [text for text in absent if "/shared/" in text]
