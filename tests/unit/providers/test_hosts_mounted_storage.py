@@ -54,10 +54,11 @@ def run(machine: Path, text: str) -> str:
 
 
 def mark(machine: Path) -> None:
-    """Run the part of the role that marks the storage."""
+    """Run the part of the role that prepares and marks the storage."""
     text = (ROLE / "templates" / "write_files.sh.j2").read_text()
-    [part] = re.findall(r"^directory /shared .*\n((?s:.*?^{% endif %}\n))", text, re.MULTILINE)
-    run_template(machine, f"set -eu\n{part}")
+    [part] = re.findall(r"^{% if node_is_head %}\n((?s:.*?^{% endif %}\n))", text, re.MULTILINE)
+    directory = 'directory() { echo "directory $*" >> "$changed"; }'
+    run_template(machine, f"set -eu\n{directory}\n{part}")
 
 
 def remove(machine: Path) -> None:
@@ -74,6 +75,16 @@ def test_head_marks_the_storage_once_and_a_survey_reports_it(machine: Path) -> N
         "survey shared_cluster demo",
         "survey shared_id 1a2b3c4d",
     ]
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_storage_keeps_its_owner_if_the_account_can_write(machine: Path, writable: bool) -> None:
+    program = machine / "bin" / "test"
+    program.write_text(f"#!/bin/sh\nexit {0 if writable else 1}\n")
+    program.chmod(0o755)
+    mark(machine)
+    lines = (machine / "changed").read_text().splitlines()
+    assert (f"directory {machine}/shared lab" in lines) != writable
 
 
 def test_survey_reports_where_links_lead(machine: Path) -> None:
