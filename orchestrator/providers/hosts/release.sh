@@ -65,7 +65,8 @@ if [ "$(marked account)" = made ]; then
   rm -f /etc/sudoers.d/$account-cluster /etc/sudoers.d/$account-cluster.*
   if getent group $account > /dev/null; then groupdel $account; fi
 fi
-# A deploy changes the owner of /shared only on the head. A worker may share it with nodes that remain.
-case $(marked node) in *-head) restore_shared $(marked shared) ;; esac
+# A deploy changes the owner of /shared only on the head. A worker may share it with nodes that remain. The name of a
+# former node ends with four characters of its id.
+case $(marked node) in *-head | *-head-????) restore_shared $(marked shared) ;; esac
 rm -f $mark $mark.new
 for empty in /root/.ansible/tmp /root/.ansible /etc/orchestrator; do rmdir $empty 2> /dev/null || true; done

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import stat
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -145,7 +146,7 @@ def release(machine: Path, account: str, configured: str = "") -> int:
     """Run release.sh with the directories of ``machine``, and return its exit code."""
     script = Path(hosts.__file__).with_name("release.sh").read_text()
     script = script.replace("account=orchestrator", f"account={account}").replace("PATH=/", f"PATH={machine}/bin:/")
-    for directory in ("/etc/", "/var/lib/", "/root/"):
+    for directory in ("/etc/", "/var/lib/", "/root/", "/shared"):
         script = script.replace(directory, f"{machine}{directory}")
     variables = {**os.environ, "id": "1a2b3c4d", "configured": configured}
     return subprocess.run(["sh", "-c", script], env=variables, check=False).returncode
@@ -176,6 +177,21 @@ def test_account_whose_home_was_never_created_is_released(tmp_path: Path) -> Non
     getent.write_text(f"#!/bin/sh\necho lab:x:700:700::{tmp_path}/home/lab:/bin/bash\n")
     getent.chmod(0o755)
     assert (release(tmp_path, "lab"), mark.exists()) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("node", "mode"), [("demo-head", 0o750), ("demo-head-1a2b", 0o750), ("my-head-worker-0", 0o755)]
+)
+def test_shared_of_a_head_gets_its_mode_back_also_if_another_deploy_releases_it(
+    tmp_path: Path, node: str, mode: int
+) -> None:
+    mark = tmp_path / "etc" / "orchestrator" / "deployment"
+    mark.parent.mkdir(parents=True)
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o755)
+    mark.write_text(f"id 1a2b3c4d\nnode {node}\naccount found\nshared 750 {os.getuid()}:{os.getgid()}\n")
+    assert release(tmp_path, "nobody-here") == 0
+    assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == mode
 
 
 def test_what_a_teardown_leaves_is_no_cluster(stand_in: StandIn) -> None:
