@@ -66,7 +66,7 @@ def test_waiting_times_of_commands_are_measured(tmp_path: Path) -> None:
 
 
 def test_the_cost_of_monitoring_is_measured(tmp_path: Path) -> None:
-    table = bench(tmp_path, "bench.monitoring_cost", "--pairs", "1", "--seconds", "25", "--settled", "20")
+    table = bench(tmp_path, "bench.monitoring_cost", "--pairs", "1", "--seconds", "15", "--settled", "10")
     assert "images/s with everything on" in table
     assert "64 nodes, simulated" in table
 
