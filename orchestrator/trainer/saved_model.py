@@ -62,13 +62,17 @@ def _in_float32(config: TrainConfig, model: keras.Model) -> keras.Model:
 
 
 def _standardising(config: TrainConfig, model: keras.Model) -> keras.Model:
-    """Let the network take the columns of a table as they are in its file; for images return ``model``."""
+    """Let the network take the columns of a table as they are in its file; for images return ``model``.
+
+    The columns are standardised in float32, also if the run computed in 16 bits, which would round magnitudes too much.
+    """
     if config.dataset != "sdss":
         return model
     (trained,) = model.inputs
     mean, scale = in_memory.standardisation(Path(config.data or ""))
     inputs = keras.Input(trained.shape[1:], dtype=trained.dtype)
-    return keras.Model(inputs, model(keras.layers.Normalization(axis=-1, mean=mean, variance=scale**2)(inputs)))
+    standardise = keras.layers.Normalization(axis=-1, mean=mean, variance=scale**2, dtype="float32")
+    return keras.Model(inputs, model(standardise(inputs)))
 
 
 def _export(model: keras.Model, directory: Path) -> None:

@@ -158,17 +158,22 @@ def test_resumed_run_that_has_its_accuracy_writes_the_network_and_trains_no_more
     assert (tmp_path / "again" / SAVED_MODEL / "saved_model.pb").is_file()
 
 
-def test_network_for_a_table_takes_columns_as_they_are_in_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16", "mixed_float16"])
+def test_network_for_a_table_takes_columns_as_they_are_in_the_file(tmp_path: Path, precision: str) -> None:
+    """It standardises them in float32, whatever the run computed in."""
     rows = [samples.sky(number) for number in range(40)]
     shape: dict[str, Any] = {"dataset": "sdss", "image_size": 1, "channels": 6, "classes": 3}
     data = samples.table(tmp_path / "data" / "sky.csv", rows)
     config = samples.train_config(model="dense", **shape, data=str(data))
-    model = networks_by_name.build("dense", 1, 6, 3, seed=1)
+    exact = networks_by_name.build("dense", 1, 6, 3, seed=1)
+    keras.mixed_precision.set_dtype_policy(precision)
+    model = networks_by_name.build("dense", 1, 6, 3, seed=2)
+    model.set_weights(exact.get_weights())
     saved_model.write(tmp_path, config, model)
     (standardised, _), _ = in_memory.read(config)
     columns = [[float(row[name]) for name in sdss.FEATURES] for number, row in enumerate(rows) if number % 10 != 9]
     found = logits(tmp_path / SAVED_MODEL, np.array(columns, np.float32)[:, None, None, :])
-    np.testing.assert_allclose(found, model(standardised, training=False), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found, exact(standardised, training=False), rtol=1e-4, atol=1e-4)
 
 
 def checkpointed(point: Path) -> keras.Model:
