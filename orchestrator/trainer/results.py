@@ -60,10 +60,12 @@ class Clock:
         if now - self.last_print >= PROGRESS_SECONDS:
             self.last_print = now
             loss, top1, _, images = sums.numpy()
-            trainer.telemetry.scores("train", float(loss / images), float(top1 / images))
+            if images:  # else all steps of the epoch so far were skipped
+                trainer.telemetry.scores("train", float(loss / images), float(top1 / images))
+            scores = f"  loss {loss / images:.3f}" if images else ""
             say(
                 f"epoch {trainer.epoch}/{trainer.epochs}  step {trainer.epoch_step}/{trainer.steps_per_epoch}"
-                f"  loss {loss / images:.3f}  {self.rate * hvd.size():.0f} images/s",
+                f"{scores}  {self.rate * hvd.size():.0f} images/s",
                 end="\r",
             )
 

@@ -1,6 +1,7 @@
 """Rates of epochs, and reasons for the end, in the results of runs."""
 
 import sys
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -98,6 +99,18 @@ def test_rate_is_0_if_the_only_step_traces(monkeypatch: pytest.MonkeyPatch) -> N
     timeline = Timeline(monkeypatch, steps_before=EPOCH_STEPS - 1)
     timeline.step(60.0)
     assert timeline.clock.rate == 0.0
+
+
+def test_progress_has_no_loss_before_an_image_counts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --on-nan skip, the first steps of an epoch may all be skipped."""
+    timeline = Timeline(monkeypatch)
+    monkeypatch.setattr(results, "PROGRESS_SECONDS", 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        timeline.step(3.0)
+    assert capsys.readouterr().out == "epoch 1/2  step 1/5  0 images/s\r"
 
 
 def run(directory: Path, program: str, *words: str, ranks: int = 1, **changes: Any) -> Results:
