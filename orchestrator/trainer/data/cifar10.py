@@ -8,6 +8,7 @@ from orchestrator.trainer.data.inspection import DataError, DatasetFiles
 
 RECORD = 1 + 3 * 32 * 32  # bytes: a label and three planes
 MAX_BYTES = 1 << 30  # of all files together: five times the published size
+UNPACKED = "[!.]*.bin"  # macOS adds ._NAME.bin
 
 
 def members(directory: Path) -> "Iterator[tuple[str, bytes]]":
@@ -18,7 +19,7 @@ def members(directory: Path) -> "Iterator[tuple[str, bytes]]":
             yield Path(name).name, content
         return
     folder, remaining = directory / "cifar-10-batches-bin", MAX_BYTES
-    for path in sorted((folder if folder.is_dir() else directory).glob("*.bin")):
+    for path in sorted((folder if folder.is_dir() else directory).glob(UNPACKED)):
         content = bounded_reading.content(path, remaining)
         remaining -= len(content)
         yield path.name, content
@@ -35,7 +36,7 @@ def inspect(directory: Path) -> DatasetFiles:
         counts[name.split("_")[0]] += len(labels)
     if not (counts["data"] and counts["test"]):
         raise DataError(f"{directory}: no CIFAR-10 here: cifar-10-binary.tar.gz or data_batch_*.bin and test_batch.bin")
-    patterns = ("cifar-10-binary*.tar.gz", "cifar-10-batches-bin/*.bin", "*.bin")
+    patterns = ("cifar-10-binary*.tar.gz", f"cifar-10-batches-bin/{UNPACKED}", UNPACKED)
     files = next(paths for paths in (sorted(directory.glob(pattern)) for pattern in patterns) if paths)
     files = files[:1] if files[0].suffix == ".gz" else files
     return DatasetFiles([str(path.relative_to(directory)) for path in files], counts["data"], counts["test"])

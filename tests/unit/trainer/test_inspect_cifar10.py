@@ -20,6 +20,7 @@ def test_unpacked_files_are_found_in_both_places(tmp_path: Path, folder: str) ->
     (tmp_path / folder).mkdir(exist_ok=True)
     for name, count in (("data_batch_1", 3), ("data_batch_2", 3), ("test_batch", 2)):
         (tmp_path / folder / f"{name}.bin").write_bytes(samples.cifar_records(count))
+        (tmp_path / folder / f"._{name}.bin").write_bytes(b"of a Finder")
     dataset = inspect_dataset.inspect("cifar10", tmp_path)
     assert (dataset.train, dataset.test) == (6, 2)
     assert dataset.files == [f"{folder}{name}.bin" for name in ("data_batch_1", "data_batch_2", "test_batch")]
