@@ -1,6 +1,6 @@
 # Targets for users, as in README, and for CI.
 .DEFAULT_GOAL := help
-.PHONY: help setup install hooks release lock demo test test-long test-pytorch test-engines test-gpu-images horovod-suite horovod-examples check fuzz test-failures e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-monitoring bench-train bench-link bench-prediction bench-studies gpu-report docs clean
+.PHONY: help setup install hooks release lock demo test test-long test-benches test-pytorch test-engines test-gpu-images horovod-suite horovod-examples check fuzz test-failures e2e-scale e2e-openstack e2e-distributions e2e-from-nothing bench bench-monitoring bench-train bench-link bench-prediction bench-studies gpu-report docs clean
 
 DOCKER := scripts/with-docker.sh
 BIN := .venv/bin
@@ -74,6 +74,10 @@ test: install .venv/installed-dev ## run unit and contract tests, one story on a
 test-long: install .venv/installed-dev ## run tests that take minutes each: data, monitoring, notebooks, killed deploys, resumed runs
 	$(DOCKER) $(BIN)/python -m tests.images
 	$(PYTEST) --exitfirst --durations 15 tests/long
+
+test-benches: install .venv/installed-dev ## run every benchmark in a few steps, on small images (15 min)
+	$(DOCKER) $(BIN)/python -m tests.images
+	$(PYTEST) --exitfirst --durations 15 tests/benches
 
 test-pytorch: install .venv/installed-dev ## build the image with PyTorch, run tests inside, deploy local nodes with it and with users' images
 	$(DOCKER) $(BIN)/python -m tests.images pytorch
