@@ -79,9 +79,10 @@ def require_dockerfile(image: str | None) -> None:
     Raises:
         PreflightError: There is none. Names of images begin with a letter or a digit, and end in lower case.
     """
-    name = (image or "a").rpartition("/")[2].partition("@")[0].partition(":")[0]
-    is_path = (image or "a").startswith(("/", ".", "~")) or name != name.lower()
-    if is_path and not Path(str(image)).expanduser().is_file():
+    path = image or ""
+    name = path.rpartition("/")[2].partition("@")[0].partition(":")[0]
+    is_path = path.startswith(("/", ".", "~")) or name != name.lower()
+    if is_path and not Path(path).expanduser().is_file():
         raise PreflightError(f"image: {image}: no such file", "correct the path, or name an image")
 
 
