@@ -38,9 +38,10 @@ def read(path: Path) -> RankRecord:
     """
     values = json.loads(path.read_text())
     record = RankRecord(**{key: values[key] for key in RankRecord._fields if key in values})
-    if record.ended is None or abs(path.stat().st_mtime - record.ended) < SAME_CLOCK:
+    written = path.stat().st_mtime
+    if record.ended is None or abs(written - record.ended) < SAME_CLOCK:
         return record
-    return record._replace(ended=path.stat().st_mtime)
+    return record._replace(ended=written)
 
 
 def read_all(run_directory: Path) -> list[RankRecord]:
