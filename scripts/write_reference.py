@@ -128,8 +128,7 @@ def _with_default(parameter: Any) -> str:
     text, default = parameter.help or "", parameter.default
     if default in (None, False) or "default" in text:
         return text
-    shown = parameter.opts[0] if default is True else getattr(default, "value", default)
-    return f"{text.removesuffix('.')}; default: {shown}."
+    return f"{text.removesuffix('.')}; default: {getattr(default, 'value', default)}."
 
 
 def _key(path: str, meaning: str, default: Any, examples: Any) -> list[str]:
