@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.long import noise
+from tests import noise
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 600

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import noise
 from tests.e2e.command import Cli, docker
-from tests.long import noise
 
 NAME, HEAD, WORKER = "e2e-data", "e2e-data-head", "e2e-data-worker-0"
 STAGED = "/var/lib/orchestrator/data"

@@ -165,7 +165,7 @@ def test_configured_machine_keeps_its_mark(tmp_path: Path, configured: str, file
     for name in files:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("# BEGIN ORCHESTRATOR BLOCK\n")
-    assert (release(tmp_path, "nobody-here", configured), mark.exists()) == (code, bool(code))
+    assert (release(tmp_path, "no-such-account", configured), mark.exists()) == (code, bool(code))
 
 
 def test_account_whose_home_was_never_created_is_released(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_shared_of_a_head_gets_its_mode_back_also_if_another_deploy_releases_it(
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared").chmod(0o755)
     mark.write_text(f"id 1a2b3c4d\nnode {node}\naccount found\nshared 750 {os.getuid()}:{os.getgid()}\n")
-    assert release(tmp_path, "nobody-here") == 0
+    assert release(tmp_path, "no-such-account") == 0
     assert stat.S_IMODE((tmp_path / "shared").stat().st_mode) == mode
 
 
