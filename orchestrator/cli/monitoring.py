@@ -100,7 +100,8 @@ def dashboard(
     services = [*([] if lack else [connection.GRAFANA]), connection.PROMETHEUS, connection.ALERTMANAGER]
     ports = tunnel.free_ports(services, port)
     addresses = {service.name: f"http://{tunnel.LOCALHOST}:{local_port}" for service, local_port in ports.items()}
-    with tunnel.open_tunnel(state_dir, cluster, ports, connection.ANSWER_SECONDS) as open_tunnel:
+    opened = tunnel.open_tunnel(state_dir, cluster, ports, connection.ANSWER_SECONDS)
+    with opened as open_tunnel, suppress(KeyboardInterrupt):
         if json:
             output.as_json(_described(state_dir, addresses, lack))
         else:
@@ -111,7 +112,7 @@ def dashboard(
 def _ray_dashboard(state_dir: StateDir, cluster: Cluster, port: int | None, browser: bool, json: bool) -> None:
     ports = tunnel.free_ports([connection.RAY], port)
     address = f"http://{tunnel.LOCALHOST}:{ports[connection.RAY]}"
-    with tunnel.open_tunnel(state_dir, cluster, ports, RAY_SECONDS) as open_tunnel:
+    with tunnel.open_tunnel(state_dir, cluster, ports, RAY_SECONDS) as open_tunnel, suppress(KeyboardInterrupt):
         token = connection.ray_token(state_dir, cluster)
         output.as_json({"ray": address, "token": token}) if json else output.line(f"Ray: {address} (token {token})")
         hold(open_tunnel, address if browser else None)

@@ -28,7 +28,8 @@ def open_notebook(
     state_dir, record, cluster = chosen_cluster.deployed(config_file, name)
     password, chosen = jupyter.password(state_dir, record), tunnel.free_port(port, jupyter.SERVER.port)
     address = f"http://{tunnel.LOCALHOST}:{chosen}/lab"
-    with tunnel.open_tunnel(state_dir, cluster, {jupyter.SERVER: chosen}, jupyter.ANSWER_SECONDS) as open_tunnel:
+    opened = tunnel.open_tunnel(state_dir, cluster, {jupyter.SERVER: chosen}, jupyter.ANSWER_SECONDS)
+    with opened as open_tunnel, suppress(KeyboardInterrupt):
         if json:
             output.as_json({"address": address, "password_file": state_dir.notebook})
         else:
@@ -37,10 +38,12 @@ def open_notebook(
 
 
 def hold(open_tunnel: Background, address: str | None) -> None:
-    """Keep a tunnel open until Ctrl-C, and open ``address``, if any, in the browser."""
+    """Keep a tunnel open, and open ``address``, if any, in the browser.
+
+    Callers suppress KeyboardInterrupt from their first line of output on, as Ctrl-C is how the command ends.
+    """
     sys.stdout.flush()
     progress.note("Ctrl-C closes the tunnel")
     if address and not webbrowser.open(address):
         progress.note("this machine has no browser")
-    with suppress(KeyboardInterrupt):
-        open_tunnel.wait(None)
+    open_tunnel.wait(None)

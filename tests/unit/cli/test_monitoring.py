@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
+from uuid import uuid4
 
 import pytest
 
@@ -298,13 +300,22 @@ def open_dashboard(start: Start, *arguments: str, lines: int) -> tuple[Any, list
     return command, [waiting.read_line(command) for _ in range(lines)]
 
 
+def answer(address: str) -> str:
+    """Return what a server says, and nothing if there is none."""
+    try:
+        with urlopen(address, timeout=waiting.DEADLINE) as response:
+            return str(response.read().decode())
+    except OSError:
+        return ""
+
+
 def is_closed(address: str) -> bool:
     host, _, port = address.removeprefix("http://").partition(":")
     with socket.socket() as probe:
         return probe.connect_ex((host, int(port))) != 0
 
 
-def test_dashboard_forwards_grafana_until_interrupted(
+def test_dashboard_interrupted_after_its_last_line_ends_well(
     start: Start, state_dir: StateDir, head: ExitStack, stand_in: StandIn
 ) -> None:
     grafana = int(head.enter_context(echo_stand_in.listening("{}")).rpartition(":")[2])
@@ -313,10 +324,22 @@ def test_dashboard_forwards_grafana_until_interrupted(
     names, values = zip(*(line.split(": ", 1) for line in output), strict=True)
     assert names == ("Grafana", "user", "password", "Prometheus", "Alertmanager")
     assert values[1:3] == ("admin", f"{PASSWORD} (kept in {state_dir.monitoring})")
-    assert not any(is_closed(values[number]) for number in (0, 3, 4))
     command.send_signal(signal.SIGINT)
     assert command.wait(waiting.DEADLINE) == 0
-    assert all(is_closed(values[number]) for number in (0, 3, 4))
+
+
+@pytest.mark.usefixtures("state_dir")
+def test_closed_dashboard_leaves_no_tunnel(start: Start, head: ExitStack, stand_in: StandIn) -> None:
+    words = str(uuid4())  # another test can take the port when it is free again
+    grafana = int(head.enter_context(echo_stand_in.listening(words)).rpartition(":")[2])
+    tunnel_stand_in.on_path(stand_in, {connection.GRAFANA.port: grafana}, connection.INSTALLED)
+    command, output = open_dashboard(start, lines=5)
+    grafana_address, *others = (output[number].split(": ", 1)[1] for number in (0, 3, 4))
+    assert answer(grafana_address) == words
+    assert not any(map(is_closed, others))
+    command.send_signal(signal.SIGINT)
+    assert command.wait(waiting.DEADLINE) == 0
+    assert answer(grafana_address) != words
 
 
 @pytest.mark.usefixtures("state_dir", "head")
