@@ -7,7 +7,7 @@
     ├── CommandFailed    (1)   a tool failed: step, command, exit code, last lines, path of the log
     ├── NodesFailed      (1)   some nodes failed, each with its own reason
     ├── RunFailed        (1)   a run did not finish: the first failing rank and its host
-    │   └── RunStopped  (75)   a run was asked to stop, and left a checkpoint
+    │   └── RunStopped  (75)   a training run was asked to stop, and left a checkpoint
     └── ContractError    (1)   a tool succeeded but its answer has the wrong shape
 
 Code below the command line raises these and never prints or exits. Any other exception that reaches the command line is
@@ -132,7 +132,7 @@ class RunFailed(OrchestratorError):
 
 
 class RunStopped(RunFailed):
-    """A run was stopped, or its node was shut down; it wrote a checkpoint and can be resumed."""
+    """A training run was stopped, or its node was shut down; it wrote a checkpoint and can be resumed."""
 
     exit_code = exit_codes.RUN_STOPPED
 

@@ -10,7 +10,7 @@ FAILED = 1
 WRONG_INPUT = 2  # also Typer's for an option that a command does not have
 BUG = 3
 RERUN = {"equal": 0, "within tolerance": 10, "different": 11}  # by the verdict of the comparison
-RUN_STOPPED = 75  # also of a run that left a checkpoint: EX_TEMPFAIL of BSD's sysexits.h, "try again later"
+RUN_STOPPED = 75  # also of a training run that left a checkpoint: EX_TEMPFAIL of BSD's sysexits.h, "try again later"
 INTERRUPTED = 130
 
 # Of programs, as shells and ssh give them.

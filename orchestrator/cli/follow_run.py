@@ -13,7 +13,7 @@ from orchestrator.errors import RunFailed, RunStopped
 from orchestrator.errors import command as spell
 from orchestrator.runs import collected_files, control, store
 from orchestrator.runs.control import RunState
-from orchestrator.runs.run_record import Run
+from orchestrator.runs.run_record import SCRIPT, Run
 from orchestrator.state import StateDir
 
 Content = TypeVar("Content", bound=BaseModel)
@@ -111,11 +111,12 @@ def require_finished(state_dir: StateDir, run_state: RunState, cluster: Cluster 
 
     Raises:
         RunFailed: The run did not finish.
+        RunStopped: It is a training run that left a checkpoint; the codes of scripts have other meanings.
     """
     if run_state.state == "finished":
         return
-    run = run_state.run
-    kind = RunStopped if run_state.status and run_state.status.exit_code == RunStopped.exit_code else RunFailed
+    run, code = run_state.run, run_state.status.exit_code if run_state.status else None
+    kind = RunStopped if code == RunStopped.exit_code and run.kind != SCRIPT else RunFailed
     cause = control.cause(run_state, cluster) if cluster else f"has ended: {run_state.state}"
     raise kind(f"run {run.id} {cause}", collected_files.how_to_resume(state_dir, run))
 

@@ -23,7 +23,7 @@ console = progress.Terminal(width=None if sys.stdout and sys.stdout.isatty() els
 
 
 def as_json(value: Any) -> None:
-    print(json.dumps(to_jsonable_python(value), indent=2))
+    print(json.dumps(value, default=to_jsonable_python, indent=2))  # which refuses keys that are not UTF-8
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

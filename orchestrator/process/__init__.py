@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NoReturn
 
-from orchestrator.errors import LAST_LINES, CommandFailed, PreflightError
+from orchestrator.errors import LAST_LINES, CommandFailed, OrchestratorError, PreflightError
 from orchestrator.process import child
 
 LOOK_SECONDS = 0.05  # between two looks at what a program has written
@@ -71,8 +71,16 @@ def require(program: str, remedy: str) -> None:
 
 
 def replace(argv: Sequence[str]) -> NoReturn:
-    """Replace this process by ``argv``, an interactive program that takes over the terminal."""
-    os.execvp(argv[0], list(argv))
+    """Replace this process by ``argv``, an interactive program that takes over the terminal.
+
+    Raises:
+        OrchestratorError: It cannot be started, for example because its arguments are too long.
+    """
+    try:
+        os.execvp(argv[0], list(argv))
+    except OSError as error:
+        remedy = "write a long command into a file, and copy it by `orchestrator cp`"
+        raise OrchestratorError(f"{argv[0]} cannot be started: {error.strerror}", remedy) from error
 
 
 def _environment(changes: Mapping[str, str | None]) -> dict[str, str]:

@@ -55,7 +55,7 @@ def remove(state_dir: StateDir, head: Session, name: str | None) -> list[Overlay
     """
     with cluster_lock.starting(state_dir):
         overlays = list_overlays(head)
-        chosen = [overlay for overlay in overlays if name is None or overlay.hash.startswith(name)]
+        chosen = [overlay for overlay in overlays if name is None or (name and overlay.hash.startswith(name))]
         if name is not None and len(chosen) != 1:
             what = "several hashes begin with it" if chosen else "no such packages"
             listing = f"{command('packages', state_dir.name)} lists them"

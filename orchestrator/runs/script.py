@@ -53,7 +53,7 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
             is_program = position == _program_at(argv)
             _require_no_notebook(argv, position, is_program)
             if is_program and not os.access(path, os.X_OK):
-                raise ConfigError([f"run: {argument}: is not executable: `chmod +x {argument}`"])
+                raise ConfigError([f"run: {argument}: is not executable: `chmod +x {shlex.quote(argument)}`"])
             inside = f"./{path.name}" if is_program or path.name.startswith("-") else path.name
             return path.absolute().parent, [*argv[:position], inside, *argv[position + 1 :]]
         if path.suffix == ".py":
@@ -205,7 +205,23 @@ def gather(argv: Sequence[str], *secret: Path | None, wheels: Path | None = None
             [f"run: {argument}: is not sent: {left_out[os.path.normpath(argument)]}" for argument in refused],
             _copy(directory, refused[0]),
         )
+    name = _script(directory, command)
+    if name and name not in files:
+        raise ConfigError(
+            [f"run: {name}: is not sent: it is hidden, or in {sent_files.IGNORE}"],
+            f"rename it; or send it by a last line `!{name}` in {directory / sent_files.IGNORE}",
+        )
     return Source(directory, command, files, left_out, directories)
+
+
+def _script(directory: Path, command: Sequence[str]) -> str:
+    """Return the name of the file in ``directory`` that ``command`` executes; "" for a module."""
+    for position, word in enumerate(command):
+        if module_at(command, position):
+            break
+        if (position or "/" in word) and is_file(directory / word):
+            return os.path.normpath(word)
+    return ""
 
 
 def _copy(directory: Path, argument: str) -> str:

@@ -3,8 +3,9 @@
 import contextlib
 import logging
 import socket
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from orchestrator.cluster import Cluster
@@ -138,19 +139,37 @@ def in_parallel(
     """
     results: dict[str, Value] = {}
     reasons: dict[str, str] = {}
+    waiting, bugs = deque(names), list[BaseException]()
 
     def attempt(name: str) -> None:
         try:
             results[name] = action(name)
         except Unreachable as error:
             reasons[name] = str(error)
+        except BaseException as error:
+            bugs.append(error)
 
-    pool = ThreadPoolExecutor(max_workers=most)
+    def work() -> None:
+        with contextlib.suppress(IndexError):  # all are taken
+            while not bugs:
+                attempt(waiting.popleft())
+
     try:
-        list(pool.map(attempt, names))
+        _run_in_threads(work, min(most, len(names)))
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)  # an interrupted command does not wait for nodes
+        waiting.clear()
+    if bugs:
+        raise bugs[0]
     return {n: results[n] for n in names if n in results}, {n: reasons[n] for n in names if n in reasons}
+
+
+def _run_in_threads(work: Callable[[], None], count: int) -> None:
+    """Call ``work`` in parallel. Unlike those of a ThreadPoolExecutor, the threads end with an interrupted command."""
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def client_command(

@@ -2,7 +2,8 @@
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -12,11 +13,12 @@ from orchestrator import node_health as health_checks
 from orchestrator import progress
 from orchestrator.cluster import Cluster, hosts
 from orchestrator.config import Launch
+from orchestrator.errors import command
 from orchestrator.runs import launchers, provenance, run_record, store, user_variables
 from orchestrator.runs.control import systemd_units
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import Hardware
-from orchestrator.ssh import Session
+from orchestrator.ssh import Session, Unreachable
 from orchestrator.state import StateDir
 
 LOOPBACK = "lo"
@@ -119,22 +121,53 @@ def start(
         CommandFailed: The head cannot start the unit.
     """
     with progress.step(f"Starting {run.id}"):
-        directories = [f"{run.directory}/ranks", f"{run.directory}/output", run.workdir]
-        head.must("make the run's directory", ["mkdir", "-p", *directories])
-        with TemporaryDirectory() as temporary:
-            written = {}
-            for name, text in {**texts, **launchers.files(cluster, run)}.items():
-                written[name] = Path(temporary) / name
-                written[name].write_text(text)
-            head.send({**files, **written}, run.directory)
-        units = systemd_units.listed(head)
-        health_checks.require_free(systemd_units.active(head, units), cluster)
-        provenance.record(state_dir, cluster, run, files, environment or {})
-        if run.queue:
-            return
-        store.save(state_dir, run)
-        user_variables.send(head, run, environment or {})
-        if other := systemd_units.start(head, cluster, run, units):
-            store.remove(state_dir, run)
-            head.run(["rm", "-rf", run.directory])
+        with _removed_if_it_fails(state_dir, head, run):
+            directories = [f"{run.directory}/ranks", f"{run.directory}/output", run.workdir]
+            head.must("make the run's directory", ["mkdir", "-p", *directories])
+            _send(head, run, files, {**texts, **launchers.files(cluster, run)})
+            units = systemd_units.listed(head)
+            health_checks.require_free(systemd_units.active(head, units), cluster)
+            provenance.record(state_dir, cluster, run, files, environment or {})
+            if run.queue:
+                return
+            store.save(state_dir, run)
+            user_variables.send(head, run, environment or {})
+        with _noted_if_interrupted(cluster, run):
+            other = systemd_units.start(head, cluster, run, units)
+        if other:
+            _remove(state_dir, head, run)
             health_checks.require_free([other], cluster)
+
+
+def _send(head: Session, run: Run, files: Mapping[str, Path], texts: Mapping[str, str]) -> None:
+    with TemporaryDirectory() as temporary:
+        written = {name: Path(temporary) / name for name in texts}
+        for name, path in written.items():
+            path.write_text(texts[name])
+        head.send({**files, **written}, run.directory)
+
+
+def _remove(state_dir: StateDir, head: Session, run: Run) -> None:
+    store.remove(state_dir, run)
+    head.run(["rm", "-rf", run.directory])
+
+
+@contextmanager
+def _removed_if_it_fails(state_dir: StateDir, head: Session, run: Run) -> Iterator[None]:
+    """Remove the files of a run that cannot be sent as a whole: no command would list or remove them."""
+    try:
+        yield
+    except BaseException:
+        with suppress(Unreachable):
+            _remove(state_dir, head, run)
+        raise
+
+
+@contextmanager
+def _noted_if_interrupted(cluster: Cluster, run: Run) -> Iterator[None]:
+    """Say that the run may have started if its start is interrupted."""
+    try:
+        yield
+    except (KeyboardInterrupt, Unreachable):
+        progress.note(f"run {run.id} may have started: {command(f'stop {run.id}', cluster.name)} ends it")
+        raise

@@ -120,7 +120,8 @@ def read_ends(path: Path) -> list[str]:
         end = log.read(END_BYTES)
     if left_out > 0:
         end = b"\n" + end[end.find(b"\n") + 1 :]
-    return (text + end).decode(errors="replace").splitlines()
+    # Of text, splitlines would also split at form feeds and U+2028.
+    return [line.decode(errors="replace") for line in (text + end).splitlines()]
 
 
 def first_failure(records: Sequence[RankRecord], log: Sequence[str], gone: Sequence[str]) -> Failure:

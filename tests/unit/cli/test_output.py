@@ -1,4 +1,8 @@
-"""Tables on narrow terminals."""
+"""Tables on narrow terminals, and JSON."""
+
+import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -33,3 +37,9 @@ def test_text_is_folded_to_a_least_width_only(monkeypatch: pytest.MonkeyPatch) -
 def test_long_word_is_folded_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = printed(40, [("resnet50-imagenette-17", *NUMBERS)], monkeypatch)
     assert "".join(line[:12].strip() for line in lines[1:]) == "resnet50-imagenette-17"
+
+
+def test_json_has_names_that_are_not_utf_8(capsys: pytest.CaptureFixture[str]) -> None:
+    name = os.fsdecode(b"a\xff")
+    output.as_json({"left_out": {name: "a link"}, "path": Path("/x")})
+    assert json.loads(capsys.readouterr().out) == {"left_out": {name: "a link"}, "path": "/x"}

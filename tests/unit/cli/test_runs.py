@@ -113,6 +113,13 @@ def test_following_a_fetched_log_ends_like_the_run(
     assert cli("logs", "--cluster", "demo").returncode == 0
 
 
+@pytest.mark.parametrize("word", ["failed", "stopped"])
+def test_code_75_of_a_script_is_no_run_to_resume(cli: Cli, state_dir: StateDir, on_head: Path, word: str) -> None:
+    store.save(state_dir, builders.run(id="a", kind="script"))
+    status(word, 75, FAILURE if word == "failed" else None).write(on_head / "status.json")
+    assert cli("logs", "-f", "a", "--cluster", "demo").returncode == 1
+
+
 @pytest.mark.parametrize(
     ("command", "note"),
     [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator import process
-from orchestrator.errors import CommandFailed, PreflightError
+from orchestrator.errors import CommandFailed, OrchestratorError, PreflightError
 from orchestrator.process import interrupts
 from tests import waiting
 
@@ -176,3 +176,9 @@ def test_program_that_exceeds_its_time_is_ended(monkeypatch: pytest.MonkeyPatch)
 def test_log_on_a_full_disk_is_named() -> None:
     with pytest.raises(CommandFailed, match="/dev/full: No space left on device"):
         process.run("say", ["echo"], Path("/dev/full"))
+
+
+def test_program_with_too_long_arguments_is_an_error_with_the_remedy() -> None:
+    with pytest.raises(OrchestratorError, match="true cannot be started: Argument list too long") as caught:
+        process.replace(["true", "x" * (1 << 20)])
+    assert "`orchestrator cp`" in caught.value.hint

@@ -12,7 +12,7 @@ import pytest
 from orchestrator import state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
-from orchestrator.errors import ConfigError, StateError
+from orchestrator.errors import CommandFailed, ConfigError, StateError
 from orchestrator.reproduction import exported_run
 from orchestrator.runs import (
     checksums,
@@ -125,6 +125,36 @@ def test_run_that_another_machine_forestalls_leaves_nothing(head: Head, cluster:
         jobs.train(state.for_cluster("demo"), cluster, builders.DIGEST, Config.model_validate(CONFIG))
     assert store.list_runs(state.for_cluster("demo")) == []
     assert head.removed == head.started
+
+
+def test_run_whose_files_the_head_cannot_store_leaves_nothing(head: Head, tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    source, state_dir = script.gather(["python", str(tmp_path / "train.py")]), builders.deployed("demo", nodes=1)
+
+    def answer(command: str) -> bytes | None:
+        return None if command.startswith("tar") else head(command)  # its directory does not exist here
+
+    with ssh_stand_in.listening(answer) as (port, host_key):
+        _, cluster = ssh_stand_in.deployed(port, host_key)
+        with pytest.raises(CommandFailed, match="send files"):
+            scripts.start(state_dir, cluster, builders.DIGEST, Config(), source, UserEnvironment(), None)
+    assert (head.started, len(head.removed)) == ([], 1)
+    assert list(state_dir.runs.iterdir()) == []
+
+
+def test_interrupted_start_names_the_command_that_ends_the_run(
+    head: Head, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("orchestrator.runs.control.systemd_units.start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        jobs.train(state.for_cluster("demo"), cluster, builders.DIGEST, Config.model_validate(CONFIG))
+    [run] = store.list_runs(state.for_cluster("demo"))
+    message = f"run {run.id} may have started: `orchestrator stop {run.id} --cluster demo` ends it"
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert head.removed == []
 
 
 def test_data_with_more_classes_than_the_recipe_is_not_sent(head: Head, cluster: Cluster, tmp_path: Path) -> None:

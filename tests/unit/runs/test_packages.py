@@ -159,6 +159,16 @@ def test_unknown_or_ambiguous_hash_is_refused(head: tuple[Session, list[str]], n
     assert removals(head[1]) == []
 
 
+def test_empty_hash_does_not_mean_the_only_overlay() -> None:
+    """The name comes from a variable that is not set."""
+
+    def answer(_: str) -> bytes:
+        return Overlays(overlays=[overlay()]).model_dump_json().encode()
+
+    with ssh_stand_in.session(answer) as only, pytest.raises(ConfigError, match="packages: '': no such packages"):
+        package_overlays.remove(state.for_cluster("demo"), only, "")
+
+
 @pytest.mark.parametrize("recorded", [True, False])
 def test_overlays_of_a_run_in_progress_are_not_removed(head: tuple[Session, list[str]], recorded: bool) -> None:
     state_dir = state.for_cluster("demo")

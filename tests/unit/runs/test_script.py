@@ -275,6 +275,25 @@ def test_command_that_names_an_unsent_file_is_refused(project: Path, tmp_path: P
         script.gather(["python", "train.py", "./my.key"])
 
 
+@pytest.mark.parametrize("name", [".hidden.py", "old.py"])
+def test_script_that_is_not_sent_is_refused_with_the_line_that_sends_it(project: Path, name: str) -> None:
+    ignored = project / ".orchestratorignore"
+    ignored.write_text("old.py\n")
+    (project / name).touch()
+    with pytest.raises(
+        ConfigError, match=f"run: {name}: is not sent: it is hidden, or in .orchestratorignore"
+    ) as caught:
+        script.gather(["python", name, "train.py"])
+    assert f"`!{name}` in {ignored}" in caught.value.hint
+    ignored.write_text(f"old.py\n!{name}\n")
+    assert name in script.gather(["python", name]).files
+
+
+def test_module_may_read_a_file_that_is_not_sent(project: Path) -> None:
+    (project / ".hidden.py").touch()
+    assert script.gather(["python", "-m", "model.net", ".hidden.py"]).command[-1] == ".hidden.py"
+
+
 def test_refused_link_out_of_the_directory_names_the_copy(project: Path, tmp_path: Path) -> None:
     (tmp_path / "big").mkdir()
     (project / "data").symlink_to(tmp_path / "big")
@@ -388,11 +407,12 @@ def test_executable_file_is_run_as_a_program(project: Path) -> None:
 
 
 def test_non_executable_program_is_refused_with_the_remedy(project: Path) -> None:
-    (project / "go").touch(mode=0o644)
-    for before in ([], ["env", "A=1"]):
-        with pytest.raises(ConfigError) as caught:
-            script.locate([*before, "./go"])
-        assert caught.value.problems == ["run: ./go: is not executable: `chmod +x ./go`"]
+    for name, shown in {"./go": "./go", "./my script": "'./my script'"}.items():
+        (project / name).touch(mode=0o644)
+        for before in ([], ["env", "A=1"]):
+            with pytest.raises(ConfigError) as caught:
+                script.locate([*before, name])
+            assert caught.value.problems == [f"run: {name}: is not executable: `chmod +x {shown}`"]
 
 
 @pytest.mark.parametrize("before", [[], ["python"], ["env", "A=1", "python3"]])

@@ -1,5 +1,7 @@
 """Parts of ssh that need no node: commands, and answers of many nodes."""
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -61,6 +63,23 @@ def test_own_bug_on_one_node_is_not_a_lost_node() -> None:
 
     with pytest.raises(ZeroDivisionError):
         ssh.on_every_node(builders.cluster(), ask)
+
+
+INTERRUPTED = """
+import os, signal, time
+from orchestrator import ssh
+
+def ask(name):
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(120)
+
+ssh.in_parallel(["hangs"], ask)
+"""
+
+
+def test_interrupted_command_does_not_wait_for_a_node_that_hangs() -> None:
+    ended = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=60, check=False)
+    assert ended.stderr.splitlines()[-1] == "KeyboardInterrupt"
 
 
 def test_every_public_name_exists() -> None:

@@ -151,6 +151,13 @@ def test_log_that_is_not_long_is_read_as_it_is(tmp_path: Path, monkeypatch: pyte
     assert first_failure.read_ends(tmp_path / "log") == text.splitlines()
 
 
+def test_line_ends_only_at_newlines_and_carriage_returns(tmp_path: Path) -> None:
+    """Texts of data sets have other separators, and an error may quote one."""
+    (tmp_path / "log").write_text("[0]<stderr>:bad row 'a\u2028b\x85c\x0cd'\n[1]<stderr>:10%\r20%\r\n", newline="")
+    lines = ["[0]<stderr>:bad row 'a\u2028b\x85c\x0cd'", "[1]<stderr>:10%", "20%"]
+    assert first_failure.read_ends(tmp_path / "log") == lines
+
+
 def test_end_of_a_long_line_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(first_failure, "BEGIN_BYTES", 2)
     monkeypatch.setattr(first_failure, "END_BYTES", 4)
