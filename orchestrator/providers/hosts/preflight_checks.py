@@ -176,8 +176,11 @@ def _address(host: SurveyedHost, survey: HostSurvey) -> Findings:
         yield f"its private address {host.address!r} is no IPv4 address", remedy
         return
     if host.address not in survey.addresses:
-        existing = ", ".join(address for address in survey.addresses if ":" not in address) or "none"
-        yield f"its private address {host.address} is on none of its interfaces (there are {existing})", remedy
+        existing = ", ".join(survey.addresses) or "none"
+        yield (
+            f"its private address {host.address} is on none of its interfaces, or not the first there ({existing})",
+            remedy,
+        )
 
 
 def _content(host: SurveyedHost, survey: HostSurvey, config: Config, deployment: str) -> Findings:
