@@ -1,5 +1,6 @@
 """Commands for the cluster itself."""
 
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -27,6 +28,7 @@ from orchestrator.lifecycle import prices
 from orchestrator.lifecycle import teardown as lifecycle_teardown
 from orchestrator.lifecycle.receipt import Receipt
 from orchestrator.runs import control
+from orchestrator.schema.atomic_write import replaced
 
 ORPHANS = "Remove resources with the cluster's name that your state directory does not record, even another user's."
 
@@ -49,10 +51,11 @@ def init(
             raise ConfigError([f"{path} exists already"], "--force replaces it")
         if path.is_fifo():  # writing would wait for a reader
             raise ConfigError([f"{path} is a pipe, not a file"], "name a file")
-        path.touch(mode=0o600)  # the file can hold passwords
-        if path.is_file():
-            path.chmod(0o600)
-        path.write_text(template(), encoding="utf-8")
+        if path.is_file() or not path.exists():
+            with replaced(Path(os.path.realpath(path)), 0o600) as file:  # it can hold passwords
+                file.write(template().encode())
+        else:  # a device
+            path.write_text(template(), encoding="utf-8")
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}"], "name a file in a directory that exists") from error
     progress.note(f"wrote {path}")

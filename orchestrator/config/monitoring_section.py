@@ -20,6 +20,8 @@ FORMS = {
     "retention_time": (r"[1-9]\d*[hdwy]", "12h, 30d, 8w or 1y"),
     "retention_size": (r"[1-9]\d*(MB|GB|TB)", "500MB, 10GB or 1TB"),
 }
+HOURS = {"h": 1, "d": 24, "w": 24 * 7, "y": 24 * 365}
+MAX_YEARS = 100  # Prometheus does not start with more than 292, which overflow its nanoseconds
 
 
 class Receiver(Section):
@@ -90,4 +92,6 @@ def well_formed(value: str, field: ValidationInfo) -> str:
         raise ValueError(f"{shown(value)}: write it like {example}")
     if field.field_name == "smarthost" and not 0 < int(value.rpartition(":")[2]) < 1 << 16:
         raise ValueError(f"{shown(value)}: a port is 1 to 65535")
+    if field.field_name == "retention_time" and int(value[:-1]) * HOURS[value[-1]] > MAX_YEARS * HOURS["y"]:
+        raise ValueError(f"{shown(value)}: at most {MAX_YEARS} years")
     return value

@@ -14,6 +14,7 @@ from orchestrator.state import Record, StateDir, cluster_lock
 IMAGE = "trainer"
 # The image on nodes lacks /usr and /opt, so it must not replace the built one if this machine is also a node.
 UNPACKED = "orchestrator-unpacked"
+LEAST_ROOM = {False: 6, True: 16}  # GiB for the unpacked image on a node, without and with GPUs
 WAIT_SECONDS = 3600.0  # for another deploy that builds and packs the image
 
 

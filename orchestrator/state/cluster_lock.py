@@ -68,7 +68,9 @@ def waited(path: Path, does: str, seconds: float, variable: str = "XDG_STATE_HOM
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = path.open("a")
     with file:
-        if not try_lock(file):
+        with usable(path, variable):  # a file system may have no locks
+            taken = try_lock(file)
+        if not taken:
             with progress.step(f"Waiting for another command that {does}"):
                 _take(file, does, time.monotonic() + seconds)
         yield

@@ -34,6 +34,7 @@ def initialise(state_dir: StateDir, provider: str) -> None:
     done = command.root(state_dir, provider) / ".terraform" / "initialised"
     if done.is_file() and done.read_bytes() == stamp.encode():
         return
+    done.unlink(missing_ok=True)  # an interrupted upgrade may be followed by the older version
     for path in _former(state_dir, files):
         path.unlink()
     for name, text in files.items():

@@ -7,11 +7,11 @@ from ipaddress import IPv4Address
 
 from orchestrator.config import Config
 from orchestrator.errors import PreflightError, command
+from orchestrator.providers import trainer_image
 from orchestrator.providers.hosts.survey_answers import ACCOUNT, HostSurvey, SurveyedHost
 
 SYSTEMS = ("debian 12", "debian 13", "ubuntu 22.04", "ubuntu 24.04")
 ARCHITECTURE = "x86_64"
-LEAST_ROOM = {False: 6, True: 16}  # GiB for the image of the trainer, without and with GPUs
 
 
 def problems(host: SurveyedHost, config: Config, deployment: str) -> list[PreflightError]:
@@ -146,7 +146,7 @@ def _container(survey: HostSurvey, config: Config) -> Findings:
 
 def _disk(survey: HostSurvey, config: Config) -> Findings:
     """Yield a disk that the trainer's image would fill; often it is the disk of the whole system."""
-    least = LEAST_ROOM[survey.gpus > 0 and config.gpu.driver != "none"]
+    least = trainer_image.LEAST_ROOM[survey.gpus > 0 and config.gpu.driver != "none"]
     if survey.image_room is not None and survey.image_room < least << 20:
         free = f"{survey.image_room / 2**20:.1f}"
         yield (
@@ -176,8 +176,11 @@ def _address(host: SurveyedHost, survey: HostSurvey) -> Findings:
         yield f"its private address {host.address!r} is no IPv4 address", remedy
         return
     if host.address not in survey.addresses:
-        existing = ", ".join(address for address in survey.addresses if ":" not in address) or "none"
-        yield f"its private address {host.address} is on none of its interfaces (there are {existing})", remedy
+        existing = ", ".join(survey.addresses) or "none"
+        yield (
+            f"its private address {host.address} is on none of its interfaces, or not the first there ({existing})",
+            remedy,
+        )
 
 
 def _content(host: SurveyedHost, survey: HostSurvey, config: Config, deployment: str) -> Findings:

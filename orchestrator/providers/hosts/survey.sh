@@ -25,7 +25,8 @@ survey cpus "$(nproc)"
 survey gpus "$gpus"
 survey gpu "$model"
 survey connection "$SSH_CONNECTION"
-survey addresses "$(hostname -I)"
+# The first IPv4 address of each interface: programs that are told an interface use this one.
+survey addresses "$(ip -o -4 address show | awk '$2 != "lo" && !seen[$2]++ { sub("/.*", "", $4); printf "%s ", $4 }')"
 survey ids "$(echo $(getent passwd | cut -d : -f 3) $(getent group | cut -d : -f 3))"
 
 if message=$(sudo -n true 2>&1); then survey sudo yes; else survey sudo "$(echo $message)"; fi

@@ -24,6 +24,7 @@ class HostSurvey(BaseModel):
     """Output of survey.sh. ``account`` is the entry of ACCOUNT in /etc/passwd; ``mark_*`` is from a deploy's mark.
 
     ``real_home`` and ``real_shared`` are the real paths of ACCOUNT's home directory and of /shared, without links.
+    ``addresses`` has the first IPv4 address of each interface.
     ``gpu`` is the model of the host's GPUs, ``sudo`` is "yes" or the reason why sudo does not work, ``shared`` is the
     number of entries in /shared (None if it does not exist), ``shared_kept`` is "yes" if a teardown kept files in it;
     ``shared_cluster`` and ``shared_id`` are the cluster and the deployment that use it, if it is mounted;

@@ -4,7 +4,7 @@ from functools import partial
 
 from orchestrator.config import nearest
 from orchestrator.errors import PreflightError, command, gather
-from orchestrator.providers import provisioning
+from orchestrator.providers import provisioning, trainer_image
 from orchestrator.providers.openstack import quota_checks
 from orchestrator.providers.openstack.api import catalogue, credentials
 from orchestrator.providers.openstack.api.catalogue import Flavor, Image, Network
@@ -79,12 +79,20 @@ def _fits(site: Site, image: Image, flavor: Flavor) -> None:
     if not size and not flavor.disk:
         raise PreflightError(f"openstack.flavor: {key} has no disk", "set openstack.volume_size: servers boot from it")
     disk, hint = size or flavor.disk, "choose a larger one, or another image"
+    what = "openstack.volume_size" if size else f"openstack.flavor: the disk of {key}"
     if disk < image.disk:
-        what = "openstack.volume_size" if size else f"openstack.flavor: the disk of {key}"
         raise PreflightError(f"{what}: {disk} GiB, image {image.name!r} needs {image.disk}", hint)
+    least = trainer_image.LEAST_ROOM[_has_gpus(site, flavor)]
+    if disk < least:
+        raise PreflightError(f"{what}: {disk} GiB, the trainer's image alone needs {least}", hint)
     if flavor.memory < image.memory:
         has = f"openstack.flavor: {key} has {flavor.memory} MiB of memory"
         raise PreflightError(f"{has}, image {image.name!r} needs {image.memory}", hint)
+
+
+def _has_gpus(site: Site, flavor: Flavor) -> bool:
+    number = gpus(flavor.properties) if site.settings.gpus is None else site.settings.gpus
+    return number > 0 and site.config.gpu.driver != "none"
 
 
 def _network(site: Site) -> None:

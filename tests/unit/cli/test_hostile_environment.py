@@ -89,6 +89,13 @@ def test_unusable_arguments_are_refused(cli: Cli, tmp_path: Path, arguments: lis
     assert_refused(cli(*arguments), reason)
 
 
+def test_init_on_a_full_disk_keeps_the_file_before(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("name: mine\n")
+    for words in ("new.yaml", "--force mine.yaml"):
+        assert_refused(shell(f"ulimit -f 0; orchestrator init {words}", tmp_path), "File too large")
+    assert {path.name: path.read_text() for path in tmp_path.glob("*.yaml")} == {"mine.yaml": "name: mine\n"}
+
+
 def test_dangling_link_of_cluster_yaml_is_not_ignored(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").symlink_to("nowhere")
     for command in ("runs", "plan", "teardown"):

@@ -97,6 +97,8 @@ def test_empty_section_has_the_defaults(tmp_path: Path, section: str) -> None:
         ("monitoring: {grafana: maybe}", "monitoring.grafana: 'maybe': must be 'auto', 'on' or 'off'"),
         ("monitoring: {retention_time: 30 days}", "monitoring.retention_time: '30 days': write it like 12h, 30d"),
         ("monitoring: {retention_time: 0d}", "monitoring.retention_time: '0d': write it like"),
+        ("monitoring: {retention_time: 1000y}", "monitoring.retention_time: '1000y': at most 100 years"),
+        ("monitoring: {retention_time: 36501d}", "monitoring.retention_time: '36501d': at most 100 years"),
         ("monitoring: {retention_size: 10}", "monitoring.retention_size: 10: must be a valid string"),
         ("monitoring: {retention_size: 10G}", "monitoring.retention_size: '10G': write it like 500MB, 10GB or 1TB"),
         ("monitoring: {receivers: [{}]}", "monitoring.receivers.0: either `email` or `webhook`"),

@@ -2,6 +2,7 @@
 
 import base64
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -300,6 +301,22 @@ def test_any_machine_can_be_surveyed(stand_in: StandIn, monkeypatch: pytest.Monk
     assert (survey.reached_at, survey.listens_on) == ("10.0.0.10", 2222)
     assert os.getuid() in survey.ids
     assert len(survey.id) == 16
+
+
+def test_survey_has_the_first_address_of_each_interface(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Health checks and ranks know an interface by its first address."""
+    listed = (
+        "1: lo    inet 127.0.0.1/8 scope host lo",
+        "2: eth0    inet 10.0.0.10/24 brd 10.0.0.255 scope global eth0",
+        "2: eth0    inet 10.0.0.11/24 scope global secondary eth0",
+        "3: tun0    inet 10.8.0.1 peer 10.8.0.2/32 scope global tun0",
+    )
+    path = os.environ["PATH"]
+    stand_in("ssh", 'for word; do :; done; exec /bin/sh -c "$word"')
+    stand_in("ip", f"[ \"$*\" = '-o -4 address show' ] && printf '%s\\n' {shlex.join(listed)}")
+    monkeypatch.setenv("PATH", os.pathsep.join([os.environ["PATH"], path]))
+    survey = survey_answers.survey_host(login.Login(address="10.0.0.10"))
+    assert survey.addresses == ["10.0.0.10", "10.8.0.1"]
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def survey(**changes: Any) -> HostSurvey:
         "cpus": 8,
         "gpus": 0,
         "connection": "10.0.0.1 50000 10.0.0.10 22",
-        "addresses": "10.0.0.10 192.168.7.10 fe80::1",
+        "addresses": "10.0.0.10 192.168.7.10",
         "ids": "0 1 1000",
         "sudo": "yes",
     }
@@ -75,8 +75,8 @@ def test_fresh_host_meets_the_requirements() -> None:
         ),
         ({"connection": "::1 50000 fd00::10 22"}, "its private address 'fd00::10' is no IPv4", "set `private_address`"),
         (
-            {"addresses": "10.0.0.11 fe80::1"},
-            "10.0.0.10 is on none of its interfaces (there are 10.0.0.11)",
+            {"addresses": "10.0.0.11 10.1.0.11"},
+            "10.0.0.10 is on none of its interfaces, or not the first there (10.0.0.11, 10.1.0.11)",
             "set `pri",
         ),
         ({"connection": "10.0.0.1 50000 10.0.0.10 2022"}, "port 22 leads to its port 2022", "hosts.jump"),

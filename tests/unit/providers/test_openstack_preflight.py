@@ -82,8 +82,8 @@ def test_cluster_name_of_another_state_directory_is_refused() -> None:
     ("changes", "problem"),
     [
         ({"status": "queued"}, "openstack.image: 'debian-12' is queued, not active"),
-        ({"min_disk": 4}, "openstack.flavor: the disk of flavor 'm1.tiny': 3 GiB, image 'debian-12' needs 4"),
-        ({"virtual_size": 3 * 2**30 + 1}, "openstack.flavor: the disk of flavor 'm1.tiny': 3 GiB, image .* needs 4"),
+        ({"min_disk": 9}, "openstack.flavor: the disk of flavor 'm1.tiny': 8 GiB, image 'debian-12' needs 9"),
+        ({"virtual_size": 8 * 2**30 + 1}, "openstack.flavor: the disk of flavor 'm1.tiny': 8 GiB, image .* needs 9"),
         ({"min_ram": 512}, "openstack.flavor: flavor 'm1.tiny' has 384 MiB of memory, image 'debian-12' needs 512"),
     ],
 )
@@ -99,6 +99,21 @@ def test_flavor_without_disk_needs_a_volume_to_boot_from(cloud: OpenStack) -> No
     assert [(text, hint in remedy) for text, remedy in preflight()] == [(message, True)]
     cloud.add_volumes()
     assert preflight(volume_size=20) == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "disk", "problem"),
+    [
+        ({}, 5, "openstack.flavor: the disk of flavor 'm1.tiny': 5 GiB, the trainer's image alone needs 6"),
+        ({"gpus": 1}, 15, "openstack.flavor: the disk of flavor 'm1.tiny': 15 GiB, the trainer's image alone needs 16"),
+        ({"gpus": 1}, 16, None),
+    ],
+)
+def test_disk_must_hold_the_image_of_the_trainer(
+    cloud: OpenStack, keys: dict[str, Any], disk: int, problem: str | None
+) -> None:
+    next(flavor for flavor in cloud.listed("flavors") if flavor["name"] == "m1.tiny")["disk"] = disk
+    assert [message for message, _ in preflight(**keys)] == ([problem] if problem else [])
 
 
 def test_volume_must_hold_the_image_and_have_an_existing_type(cloud: OpenStack) -> None:

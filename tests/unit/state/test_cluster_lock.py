@@ -1,5 +1,8 @@
 """Only one process works on a cluster; a real second process has the lock."""
 
+import errno
+import fcntl
+import os
 import re
 import signal
 import socket
@@ -105,3 +108,16 @@ def test_timeout_of_a_lock_names_its_holder(tmp_path: Path) -> None:
     ):
         pass
     assert caught.value.hint == f"`fuser {path}` shows its process: end it"
+
+
+def test_file_system_without_locks_is_an_error_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))  # as flock does on NFS without its lock service
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with (
+        pytest.raises(ConfigError, match="No locks available") as caught,
+        cluster_lock.waited(tmp_path / "lock", "builds an image", 0.0, "XDG_CACHE_HOME"),
+    ):
+        pass
+    assert "XDG_CACHE_HOME" in caught.value.hint

@@ -7,6 +7,7 @@ import pytest
 
 from orchestrator import state, terraform
 from orchestrator.errors import CommandFailed
+from orchestrator.terraform import sources
 from tests import builders, waiting
 from tests.unit.conftest import StandIn, Start
 
@@ -78,3 +79,19 @@ def test_newer_root_replaces_the_older_one_and_is_initialised(stand_in: StandIn,
     assert not (older / "former.tf").exists()
     assert terraform.is_current(state.for_cluster("demo"), "local")
     assert log.read_text().split().count("init") == 2
+
+
+def test_root_of_an_interrupted_upgrade_is_replaced_by_the_older_version(
+    stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands(f"{ANSWER} || true", stand_in, tmp_path)
+    state_dir, files = state.for_cluster("demo"), sources._files("local")
+    terraform.apply(state_dir, "local", {}, [], print)
+    with monkeypatch.context() as upgraded:
+        upgraded.setattr(sources, "_files", lambda _: {**files, "local/main.tf": "# of a newer version"})
+        commands('test "$1" != init', stand_in, tmp_path)
+        with pytest.raises(CommandFailed, match="terraform init"):
+            terraform.apply(state_dir, "local", {}, [], print)
+    commands(f"{ANSWER} || true", stand_in, tmp_path)
+    terraform.apply(state_dir, "local", {}, [], print)
+    assert terraform.is_current(state_dir, "local")
