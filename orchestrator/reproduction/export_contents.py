@@ -12,10 +12,11 @@ from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError, OrchestratorError, StateError, command
 from orchestrator.monitoring import connection, run_series
 from orchestrator.reproduction import citation, exported_run, redaction, run_archive
+from orchestrator.reproduction.exported_run import Exported
 from orchestrator.runs import check, checksums, control, datasets, source_archive, store
 from orchestrator.runs.resumed_run_config import WITHOUT_CHECKPOINTS
 from orchestrator.runs.run_record import SCRIPT, Run
-from orchestrator.schema import TrainConfig, bounded_files
+from orchestrator.schema import bounded_files
 from orchestrator.schema.bounded_files import Unreadable
 from orchestrator.state import Record, StateDir
 
@@ -55,13 +56,13 @@ def gather(state_dir: StateDir, record: Record | None, run: Run, authors: Sequen
     if not store.is_collected(state_dir, run):
         stop = command(f"stop {run.id}", state_dir.name)
         raise StateError(f"run {run.id} has not ended, or its files were lost", f"wait for it, or {stop}")
+    run_of_files = exported_run.load(directory)
     files = {name: path.read_bytes() for name, path in _fetched(directory)}
-    files |= {checksums.FILE: sums} if (sums := _data(state_dir, record, run)) else {}
+    files |= {checksums.FILE: sums} if (sums := _data(state_dir, record, run_of_files)) else {}
     files |= {check.MEASURED: measured} if (measured := _checked(state_dir, run)) else {}
     code, executable = _code(directory / source_archive.FILE)
     if run.kind == SCRIPT and not code:
         progress.note(f"{run.id}: its code was not kept, so it cannot be repeated from the archive")
-    run_of_files = exported_run.load(directory)
     files |= {"README.txt": citation.readme(run_of_files).encode()}
     files |= {"CITATION.cff": citation.citation(run_of_files, authors).encode()}
     clean, cleaned = redaction.without({**files, **code}, redaction.passwords(record.config if record else {}))
@@ -131,19 +132,17 @@ def _checked(state_dir: StateDir, run: Run) -> bytes | None:
     return bounded_files.read_bytes(paths[-1]) if paths else None
 
 
-def _data(state_dir: StateDir, record: Record | None, run: Run) -> bytes | None:
+def _data(state_dir: StateDir, record: Record | None, run: Exported) -> bytes | None:
     """Return the checksums of a run's data: kept as it started, else of its files here, else of those on the head."""
-    directory = state_dir.runs / run.id
-    sums_file = directory / checksums.FILE
+    sums_file = run.directory / checksums.FILE
     if sums_file.is_file():
         return bounded_files.read_bytes(sums_file, checksums.MOST)
-    config = bounded_files.read_model(directory / "config.json", TrainConfig) if run.kind != SCRIPT else None
-    if config is None or config.data is None:
+    if run.config is None or run.config.data is None:
         return None
     with progress.step("Computing checksums of the data") as step:
-        sums = _local(directory / checksums.SOURCE, step) or _on_head(state_dir, record, config.data)
+        sums = _local(run.directory / checksums.SOURCE, step) or _on_head(state_dir, record, run.config.data)
     if sums is None:
-        progress.note(f"no checksums: the data of {run.id} is neither on this machine nor on the cluster any more")
+        progress.note(f"no checksums: the data of {run.run.id} is neither on this machine nor on the cluster any more")
     return sums
 
 

@@ -227,6 +227,23 @@ def test_any_results_of_a_script_are_exported_as_they_are(
     assert exported_run.load(state_dir.runs / run.id).output == numbers
 
 
+@pytest.mark.parametrize("content", [None, "{"], ids=["missing", "damaged"])
+def test_settings_that_cannot_be_read_are_no_bug(cli: Cli, tmp_path: Path, content: str | None) -> None:
+    state_dir, run = cases.trained()
+    (state_dir.runs / run.id / "data.sha256").unlink()
+    config = state_dir.runs / run.id / "config.json"
+    config.unlink()
+    if content is not None:
+        config.write_text(content)
+    finished = cli("export", "-o", "run.tar.gz")
+    if content is None:
+        assert finished.returncode == 0, finished.stderr
+        assert "config.json" not in members(tmp_path / "run.tar.gz")
+    else:
+        assert (finished.returncode, finished.stdout) == (2, "")
+        assert "config.json: line 1: not JSON" in " ".join(finished.stderr.split())
+
+
 @pytest.mark.parametrize("kept", [0, 12, 40])
 def test_damaged_copy_of_the_code_is_named(cli: Cli, tmp_path: Path, kept: int) -> None:
     (tmp_path / "train.py").write_text("print()")
