@@ -114,7 +114,7 @@ def _code(path: Path) -> tuple[dict[str, bytes], frozenset[str]]:
     if not path.is_file():
         return {}, frozenset()
     try:
-        content = io.BytesIO(bounded_files.read_bytes(path, source_archive.MOST))
+        content = io.BytesIO(bounded_files.read_bytes(path, run_archive.LIMITS[run_archive.CODE]))
         with tarfile.open(fileobj=content, mode="r:gz") as packed:
             members = [(member, packed.extractfile(member)) for member in packed if member.isreg()]
             files = {f"{run_archive.CODE}{member.name}": file.read() for member, file in members if file}

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import random
 import subprocess
 import tarfile
 from dataclasses import replace
@@ -13,7 +14,7 @@ import yaml
 
 from orchestrator import state
 from orchestrator.reproduction import citation, export_contents, exported_run, rerun, run_archive
-from orchestrator.runs import checksums
+from orchestrator.runs import checksums, source_archive
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.schema import RunStatus
 from tests import builders
@@ -225,6 +226,22 @@ def test_any_results_of_a_script_are_exported_as_they_are(
     assert note in " ".join(finished.stderr.split())
     assert members(tmp_path / "run.tar.gz")[exported_run.OUTPUT] == content
     assert exported_run.load(state_dir.runs / run.id).output == numbers
+
+
+def test_code_of_the_largest_size_that_is_kept_is_exported(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Headers and compression make its copy larger than the files."""
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").touch()
+    (code / "noise").write_bytes(random.Random(1).randbytes(1 << 20))  # noqa: S311
+    monkeypatch.setattr(source_archive, "MOST", 1 << 20)
+    state_dir, run = cases.scripted(code, "python", str(code / "train.py"))
+    assert (state_dir.runs / run.id / source_archive.FILE).stat().st_size > source_archive.MOST
+    finished = cli("export", "-o", "run.tar.gz")
+    assert finished.returncode == 0, finished.stderr
+    assert len(members(tmp_path / "run.tar.gz")["code/noise"]) == 1 << 20
 
 
 @pytest.mark.parametrize("content", [None, "{"], ids=["missing", "damaged"])
