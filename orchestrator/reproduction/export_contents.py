@@ -4,7 +4,7 @@ import io
 import tarfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator import progress
@@ -21,6 +21,7 @@ from orchestrator.schema.bounded_files import Unreadable
 from orchestrator.state import Record, StateDir
 
 SUMMED = r'cd "$0" && find . -type f -printf "%P\0" | LC_ALL=C sort -z | xargs -0r sha256sum --'
+RECORD = "run.json"
 ANSWER_SECONDS = 15.0  # until Prometheus answers
 
 
@@ -63,10 +64,9 @@ def gather(state_dir: StateDir, record: Record | None, run: Run, authors: Sequen
     code, executable = _code(directory / source_archive.FILE)
     if run.kind == SCRIPT and not code:
         progress.note(f"{run.id}: its code was not kept, so it cannot be repeated from the archive")
-    files |= {"README.txt": citation.readme(run_of_files).encode()}
-    files |= {"CITATION.cff": citation.citation(run_of_files, authors).encode()}
     clean, cleaned = redaction.without({**files, **code}, redaction.passwords(record.config if record else {}))
-    return Contents(clean, executable, cleaned)
+    texts = _texts(replace(run_of_files, run=_without_secrets(clean[RECORD])), authors)
+    return Contents({**clean, **texts}, executable, cleaned)
 
 
 def fetch_series(state_dir: StateDir, record: Record, cluster: Cluster, run: Run) -> None:
@@ -79,6 +79,20 @@ def fetch_series(state_dir: StateDir, record: Record, cluster: Cluster, run: Run
         connection.connect(state_dir, record, cluster, ANSWER_SECONDS) as (prometheus, _),
     ):
         run_series.save(state_dir, prometheus, run, store.status(state_dir, run))
+
+
+def _without_secrets(record: bytes) -> Run:
+    """Read the record of a run from which secrets were removed. Raises ConfigError if they were part of its keys."""
+    try:
+        return bounded_files.load_model(record, Run, RECORD)
+    except Unreadable as error:
+        remedy = "one of them is also a word or number of that file: unset the variable that has it, or change it"
+        raise ConfigError([f"{RECORD} cannot be read without the passwords in it: {error.reason}"], remedy) from error
+
+
+def _texts(run: Exported, authors: Sequence[str]) -> dict[str, bytes]:
+    """Return the files for people; their quotes and line breaks would hide a secret in the command of ``run``."""
+    return {"README.txt": citation.readme(run).encode(), "CITATION.cff": citation.citation(run, authors).encode()}
 
 
 def _fetched(directory: Path) -> list[tuple[str, Path]]:

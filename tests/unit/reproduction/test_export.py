@@ -113,6 +113,26 @@ def test_six_secrets_are_not_in_the_archive(cli: Cli, tmp_path: Path) -> None:
     assert [name for name, secret in SECRETS.items() if is_in(whole, secret)] == []
 
 
+@pytest.mark.parametrize("secret", ["pass'word", 'pass "word" ' * 9, "glückliches Wort"])
+def test_password_in_the_command_of_a_script_is_in_no_file(cli: Cli, tmp_path: Path, secret: str) -> None:
+    (tmp_path / "train.py").touch()
+    cases.scripted(tmp_path, "python", str(tmp_path / "train.py"), f"--password={secret}")
+    finished = cli("export", "-o", "run.tar.gz", DB_PASSWORD=secret)
+    assert finished.returncode == 0, finished.stderr
+    files = members(tmp_path / "run.tar.gz")
+    assert json.loads(files["run.json"])["command"][-1] == "--password=[removed]"
+    assert "'--password=[removed]'" in files["README.txt"].decode()
+    assert "[removed]" in yaml.safe_load(files["CITATION.cff"])["title"]
+
+
+@pytest.mark.parametrize("word", ["controller", "589934592"], ids=["key", "part of a number"])
+def test_password_that_is_part_of_the_record_itself_is_refused(cli: Cli, word: str) -> None:
+    cases.trained()
+    finished = cli("export", DB_PASSWORD=word)
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert "run.json cannot be read without the passwords in it" in " ".join(finished.stderr.split())
+
+
 def is_in(content: bytes, secret: str) -> bool:
     """Search for a secret, plain and in base64 at each offset."""
     coded = [base64.b64encode(b"\0" * n + secret.encode()).rstrip(b"=")[4:-2] for n in range(3)]
