@@ -62,9 +62,11 @@ class Link:
         )
 
 
-def latencies(nodes: int, slots: int) -> tuple[int, int]:
-    """Return how many steps of a flat ring a message waits for between several nodes, and within them."""
-    return (2 * (nodes - 1), 0) if slots == 1 else (2 * nodes, 2 * (nodes * slots - 1 - nodes))
+def latencies(nodes: int, ranks: int) -> tuple[int, int]:
+    """Return how many steps of a flat ring of ``ranks`` are between several ``nodes``, and how many within them."""
+    steps = 2 * (ranks - 1)
+    between = min(steps, 2 * nodes)
+    return between, steps - between
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class Topology:
             return self.outer.allreduce(size, self.ranks)
         if self.hierarchical:
             return self.link.allreduce(size, self.nodes) + self.local.allreduce(size, self.slots)
-        between, within = latencies(self.nodes, self.slots)
+        between, within = latencies(self.nodes, self.ranks)
         latency = between * self.link.alpha + within * self.local.alpha
         slower = max(self.link, self.local, key=lambda link: link.beta)
         return latency + replace(slower, alpha=0.0).allreduce(size, self.ranks)

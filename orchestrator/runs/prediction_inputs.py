@@ -129,7 +129,7 @@ def _nodes(result: CheckResult) -> int:
 
 def _connection(result: CheckResult, query: LinkQuery) -> Connection:
     nodes = _nodes(result)
-    between, within = latencies(nodes, result.size // nodes) if nodes > 1 else (None, 0)
+    between, within = latencies(nodes, result.size) if nodes > 1 else (None, 0)
     waited = within * query.local.alpha
     points = [Point(result.size, m.bytes, m.latency_seconds, m.cpu_seconds, between, waited) for m in result.sizes]
     link = replace(link_fit.link(points, link_kinds.CPU_LOAD), share=query.local.share)
