@@ -43,6 +43,7 @@ class ProfileQuery(NamedTuple):
             and self.precision in (None, "auto", profile.precision)
             and (profile.on_gpu or self.threads in (None, profile.threads))
             and len(profile.steps) > 1
+            and min(profile.steps) > 0
         )
 
 
@@ -63,7 +64,8 @@ class LinkQuery(NamedTuple):
 
     def fits(self, result: CheckResult) -> bool:
         """Tell whether ``result`` measured a link that these ranks have."""
-        return result.size > 1 and bool(result.sizes) and not (self.nodes > 1 and _nodes(result) == 1)
+        measured = bool(result.sizes) and all(message.latency_seconds > 0 for message in result.sizes)
+        return result.size > 1 and measured and not (self.nodes > 1 and _nodes(result) == 1)
 
 
 @dataclass(frozen=True)

@@ -194,6 +194,17 @@ def test_damaged_files_are_ignored(state_dir: StateDir, name: str, content: byte
     assert predict_runs.review() == []
 
 
+def test_times_that_are_impossible_are_ignored(state_dir: StateDir) -> None:
+    fetched(state_dir, 8, "profile.json", builders.profile(run="run-8", steps=[0.0, 0.0]))
+    stopped = [message.model_copy(update={"latency_seconds": 0.0}) for message in MESSAGES]
+    fetched(state_dir, 9, "check.json", builders.check(stopped), kind="check", controller="gloo")
+    profile = prediction_inputs.profile(History(state_dir), ProfileQuery("resnet20", 28))
+    found = prediction_inputs.connection(History(state_dir), LINK)
+    assert profile is not None
+    assert found is not None
+    assert (profile.run, found[1]) == ("run-2", "run run-3: check of 2 ranks on 2 nodes")
+
+
 def prediction(state_dir: StateDir) -> Predicted:
     return Predicted.model_validate_json((state_dir.runs / "run-9" / "prediction.json").read_text())
 
