@@ -24,9 +24,11 @@ class Message(NamedTuple):
         return Message(self.bytes + gradient.bytes, max(self.ready, gradient.ready))
 
 
-def largest(fusion_threshold: int | None) -> int:
-    """Return the bytes of the largest message of the engine "ours" for a threshold in MiB."""
-    return GROUP if fusion_threshold is None else fusion_threshold << 20
+def largest(engine: Engine, fusion_threshold: int | None) -> int:
+    """Return the bytes of the largest message of "ours" or "horovod" for a threshold in MiB, or for its default."""
+    if fusion_threshold is None:
+        return FUSION if engine == "horovod" else GROUP
+    return fusion_threshold << 20
 
 
 def groups(gradients: Sequence[Gradient], size: float) -> list[Message]:
