@@ -108,7 +108,7 @@ def _options(config: Config, precision: str, engine: Engine) -> Options:
     """Return how gradients travel."""
     exchange = recipes.gradient_exchange.settings(config.train)
     launch = recipes.gradient_exchange.launch_options(config.train, config.launch)
-    group = gradient_groups.largest(launch.fusion_threshold)
+    group = gradient_groups.largest(engine, launch.fusion_threshold)
     passes, compression = int(exchange["backward_passes_per_step"]), possible(exchange["compression"], precision)
     base = Options(engine=engine, compression=compression, passes=passes, group=group)
     cycle = config.launch.cycle_time

@@ -1,12 +1,27 @@
 """Seconds and load of an allreduce over a link: a ring (Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce")."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 SMALL = 64 << 10  # bytes; transports send longer messages by other protocols
 # Core-seconds per byte on a CPU for the steps before and after the transfer of a message: copy into a buffer, divide,
 # copy back. They read or write each byte about ten times, at 10 GB/s per core.
 COPY = 1e-9
 ROUND = 5e-10  # core-seconds per byte in float32: to 16 bits and back, on a CPU
+
+
+class Ring(NamedTuple):
+    """Steps of an allreduce in a ring, and the bytes that each rank sends in it: those up to SMALL, and beyond."""
+
+    steps: float
+    small: float
+    large: float
+
+
+def ring(size: float, ranks: int) -> Ring:
+    """Return the ring for ``size`` bytes: 2(n-1) steps carry an n-th of the message each, and half of them add it."""
+    steps, large = 2 * (ranks - 1), max(0.0, size - SMALL)
+    return Ring(steps, steps / ranks * (size - large), steps / ranks * large)
 
 
 @dataclass(frozen=True)
@@ -33,13 +48,9 @@ class Link:
     copy: float = COPY
 
     def allreduce(self, size: float, ranks: int) -> float:
-        """Return the seconds of an allreduce of ``size`` bytes in a ring of ``ranks``.
-
-        Each of the 2(n-1) steps of a ring carries an n-th of the message, and half of the steps add it.
-        """
-        steps, part = 2 * (ranks - 1), 2 * (ranks - 1) / ranks
-        large = max(0.0, size - SMALL)
-        return steps * self.alpha + part * ((size - large) * self.beta_small + large * self.beta)
+        """Return the seconds of an allreduce of ``size`` bytes in a ring of ``ranks``."""
+        steps, small, large = ring(size, ranks)
+        return steps * self.alpha + small * self.beta_small + large * self.beta
 
     def scaled(self, latency: float, seconds_per_byte: float) -> "Link":
         """Return a link of another latency and speed, as factors."""
@@ -51,9 +62,11 @@ class Link:
         )
 
 
-def latencies(nodes: int, slots: int) -> tuple[int, int]:
-    """Return how many steps of a flat ring a message waits for between several nodes, and within them."""
-    return (2 * (nodes - 1), 0) if slots == 1 else (2 * nodes, 2 * (nodes * slots - 1 - nodes))
+def latencies(nodes: int, ranks: int) -> tuple[int, int]:
+    """Return how many steps of a flat ring of ``ranks`` are between several ``nodes``, and how many within them."""
+    steps = 2 * (ranks - 1)
+    between = min(steps, 2 * nodes)
+    return between, steps - between
 
 
 @dataclass(frozen=True)
@@ -85,7 +98,7 @@ class Topology:
             return self.outer.allreduce(size, self.ranks)
         if self.hierarchical:
             return self.link.allreduce(size, self.nodes) + self.local.allreduce(size, self.slots)
-        between, within = latencies(self.nodes, self.slots)
+        between, within = latencies(self.nodes, self.ranks)
         latency = between * self.link.alpha + within * self.local.alpha
         slower = max(self.link, self.local, key=lambda link: link.beta)
         return latency + replace(slower, alpha=0.0).allreduce(size, self.ranks)

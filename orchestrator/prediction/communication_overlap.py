@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
+from orchestrator.prediction import gradient_groups
 from orchestrator.prediction.allreduce_time import ROUND, Topology
-from orchestrator.prediction.gradient_groups import FUSION, GROUP, Engine, Message, of_engine
+from orchestrator.prediction.gradient_groups import Engine, Message
 from orchestrator.prediction.single_rank import Node
 
 Compression = Literal["none", "bf16", "fp16", "auto"]
@@ -21,7 +22,7 @@ class Options:
         engine: Decides which gradients travel together.
         compression: Type in which they travel; "auto" is 16 bits where the step gains by them.
         passes: Backward passes per step.
-        group: Largest message of the engine "ours", bytes.
+        group: Largest message of the engines "ours" and "horovod", bytes; None for the default.
         servers: Parameter servers of the engine "parameter-server".
         cycle: Seconds between two rounds of Horovod's background thread; only the engine "horovod" waits for them.
     """
@@ -29,9 +30,14 @@ class Options:
     engine: Engine = "ours"
     compression: Compression = "none"
     passes: int = 1
-    group: float = GROUP
+    group: float | None = None
     servers: int = 1
     cycle: float = 5e-3
+
+    @property
+    def largest(self) -> float:
+        """Return the bytes of the largest message."""
+        return gradient_groups.largest(self.engine, None) if self.group is None else self.group
 
 
 class Step(NamedTuple):
@@ -76,7 +82,7 @@ def _timeline(node: Node, topology: Topology, options: Options) -> tuple[float, 
         message = queue.popleft()
         start = max(begin + node.backward * message.ready + late + cycle / 2, end)
         if options.engine == "horovod":
-            message = _fused(message, queue, (start - begin - late) / node.backward)
+            message = _fused(message, queue, options.largest, (start - begin - late) / node.backward)
         seconds, load = _cost(message.bytes, topology, options, node.cores)
         remaining = computed + late - start
         if remaining > 0:  # computing continues, slower by the cores that communication takes
@@ -87,15 +93,15 @@ def _timeline(node: Node, topology: Topology, options: Options) -> tuple[float, 
 
 def _messages(node: Node, options: Options) -> Sequence[Message]:
     """Return the messages of a step; the trainer adds up several passes before any gradient is ready."""
-    messages = of_engine(options.engine, node.gradients, options.group)
+    messages = gradient_groups.of_engine(options.engine, node.gradients, options.largest)
     if options.engine == "ours" and options.passes > 1:
         return [Message(message.bytes, 1.0) for message in messages]
     return messages
 
 
-def _fused(message: Message, queue: deque[Message], ready: float) -> Message:
-    """Join ``message`` and those of ``queue`` that are ready at this share of backpropagation, as Horovod does."""
-    while queue and queue[0].ready <= ready and message.bytes + queue[0].bytes <= FUSION:
+def _fused(message: Message, queue: deque[Message], most: float, ready: float) -> Message:
+    """Join ``message`` and those of ``queue`` that are ready at this share of backpropagation, up to ``most`` bytes."""
+    while queue and queue[0].ready <= ready and message.bytes + queue[0].bytes <= most:
         message = Message(message.bytes + queue.popleft().bytes, message.ready)
     return message
 

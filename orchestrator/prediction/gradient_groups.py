@@ -9,7 +9,8 @@ from orchestrator.prediction.ready_gradients import Gradient
 Engine = Literal["ours", "horovod", "torch-ddp", "parameter-server"]
 GROUP = 32 << 20  # bytes: trainer/comm/allreduce.GROUP_BYTES
 FUSION = 64 << 20  # bytes: Horovod's default up to 0.21; a cycle's gradients seldom fill it
-FIRST_BUCKET, BUCKET = 1 << 20, 25 << 20  # bytes (PyTorch 2, torch.nn.parallel.DistributedDataParallel)
+# Bytes (PyTorch 2, torch.nn.parallel.DistributedDataParallel and compute_bucket_assignment_by_size in reducer.cpp).
+FIRST_BUCKET, BUCKET = 1 << 20, 25 << 20
 
 
 class Message(NamedTuple):
@@ -18,21 +19,36 @@ class Message(NamedTuple):
     bytes: float
     ready: float
 
+    def joined(self, gradient: Gradient) -> "Message":
+        """Return this message with one more gradient."""
+        return Message(self.bytes + gradient.bytes, max(self.ready, gradient.ready))
 
-def largest(fusion_threshold: int | None) -> int:
-    """Return the bytes of the largest message of the engine "ours" for a threshold in MiB."""
-    return GROUP if fusion_threshold is None else fusion_threshold << 20
+
+def largest(engine: Engine, fusion_threshold: int | None) -> int:
+    """Return the bytes of the largest message of "ours" or "horovod" for a threshold in MiB, or for its default."""
+    if fusion_threshold is None:
+        return FUSION if engine == "horovod" else GROUP
+    return fusion_threshold << 20
 
 
-def fixed(gradients: Sequence[Gradient], first: float, size: float) -> list[Message]:
-    """Fill messages of up to ``size`` bytes, the first one of up to ``first``, in the order of readiness."""
-    messages, room = list[Message](), 0.0
+def groups(gradients: Sequence[Gradient], size: float) -> list[Message]:
+    """Fill messages of up to ``size`` bytes in the order of readiness; one gradient may be larger."""
+    messages = list[Message]()
     for gradient in gradients:
-        if not messages or gradient.bytes > room:
+        if not messages or messages[-1].bytes + gradient.bytes > size:
             messages.append(Message(0.0, 0.0))
-            room = first if len(messages) == 1 else size
-        room -= gradient.bytes
-        messages[-1] = Message(messages[-1].bytes + gradient.bytes, max(messages[-1].ready, gradient.ready))
+        messages[-1] = messages[-1].joined(gradient)
+    return messages
+
+
+def buckets(gradients: Sequence[Gradient]) -> list[Message]:
+    """Fill DDP's buckets in the order of readiness: a bucket is full once it has its size, or more."""
+    messages, size = [Message(0.0, 0.0)], FIRST_BUCKET
+    for gradient in gradients:
+        if messages[-1].bytes >= size:
+            messages.append(Message(0.0, 0.0))
+            size = BUCKET
+        messages[-1] = messages[-1].joined(gradient)
     return messages
 
 
@@ -49,7 +65,7 @@ def of_engine(engine: Engine, gradients: tuple[Gradient, ...], group: float = GR
         Messages in the order in which they travel.
     """
     if engine == "ours":
-        return tuple(fixed(gradients, group, group))
+        return tuple(groups(gradients, group))
     if engine == "torch-ddp":
-        return tuple(fixed(gradients, FIRST_BUCKET, BUCKET))
+        return tuple(buckets(gradients))
     return tuple(Message(*gradient) for gradient in gradients)

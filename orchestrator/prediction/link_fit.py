@@ -6,9 +6,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import NamedTuple
 
-from orchestrator.prediction.allreduce_time import SMALL, Link
-
-Row = tuple[float, float, float]
+from orchestrator.prediction.allreduce_time import SMALL, Link, Ring, ring
 
 
 class Point(NamedTuple):
@@ -52,10 +50,9 @@ def resampled(points: Sequence[Point], fitted: Link, draw: random.Random) -> lis
     ]
 
 
-def _row(point: Point) -> Row:
-    steps, part = 2 * (point.ranks - 1), 2 * (point.ranks - 1) / point.ranks
-    large = max(0.0, point.bytes - SMALL)
-    return point.steps or steps, part * (point.bytes - large), part * large
+def _row(point: Point) -> Ring:
+    row = ring(point.bytes, point.ranks)
+    return row._replace(steps=point.steps or row.steps)
 
 
 def _seconds(point: Point, link: Link) -> float:
@@ -79,7 +76,7 @@ def _with_load(link: Link, points: Sequence[Point], otherwise: float) -> Link:
     return replace(link, load=per_byte, load_message=min(small), copy=0.0)
 
 
-def _least_squares(rows: Sequence[tuple[Sequence[float], float]]) -> Row:
+def _least_squares(rows: Sequence[tuple[Sequence[float], float]]) -> tuple[float, float, float]:
     """Return the coefficients x, none negative, with the least sum of squares of row x - value."""
     best, chosen = float("inf"), (0.0, 0.0, 0.0)
     for used in (some for count in (1, 2, 3) for some in combinations(range(3), count)):

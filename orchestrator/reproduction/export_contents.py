@@ -4,7 +4,7 @@ import io
 import tarfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orchestrator import progress
@@ -12,14 +12,16 @@ from orchestrator.cluster import Cluster
 from orchestrator.errors import ConfigError, OrchestratorError, StateError, command
 from orchestrator.monitoring import connection, run_series
 from orchestrator.reproduction import citation, exported_run, redaction, run_archive
+from orchestrator.reproduction.exported_run import Exported
 from orchestrator.runs import check, checksums, control, datasets, source_archive, store
 from orchestrator.runs.resumed_run_config import WITHOUT_CHECKPOINTS
 from orchestrator.runs.run_record import SCRIPT, Run
-from orchestrator.schema import TrainConfig, bounded_files
+from orchestrator.schema import bounded_files
 from orchestrator.schema.bounded_files import Unreadable
 from orchestrator.state import Record, StateDir
 
 SUMMED = r'cd "$0" && find . -type f -printf "%P\0" | LC_ALL=C sort -z | xargs -0r sha256sum --'
+RECORD = "run.json"
 ANSWER_SECONDS = 15.0  # until Prometheus answers
 
 
@@ -55,17 +57,16 @@ def gather(state_dir: StateDir, record: Record | None, run: Run, authors: Sequen
     if not store.is_collected(state_dir, run):
         stop = command(f"stop {run.id}", state_dir.name)
         raise StateError(f"run {run.id} has not ended, or its files were lost", f"wait for it, or {stop}")
+    run_of_files = exported_run.load(directory)
     files = {name: path.read_bytes() for name, path in _fetched(directory)}
-    files |= {checksums.FILE: sums} if (sums := _data(state_dir, record, run)) else {}
+    files |= {checksums.FILE: sums} if (sums := _data(state_dir, record, run_of_files)) else {}
     files |= {check.MEASURED: measured} if (measured := _checked(state_dir, run)) else {}
     code, executable = _code(directory / source_archive.FILE)
     if run.kind == SCRIPT and not code:
         progress.note(f"{run.id}: its code was not kept, so it cannot be repeated from the archive")
-    run_of_files = exported_run.load(directory)
-    files |= {"README.txt": citation.readme(run_of_files).encode()}
-    files |= {"CITATION.cff": citation.citation(run_of_files, authors).encode()}
     clean, cleaned = redaction.without({**files, **code}, redaction.passwords(record.config if record else {}))
-    return Contents(clean, executable, cleaned)
+    texts = _texts(replace(run_of_files, run=_without_secrets(clean[RECORD])), authors)
+    return Contents({**clean, **texts}, executable, cleaned)
 
 
 def fetch_series(state_dir: StateDir, record: Record, cluster: Cluster, run: Run) -> None:
@@ -78,6 +79,20 @@ def fetch_series(state_dir: StateDir, record: Record, cluster: Cluster, run: Run
         connection.connect(state_dir, record, cluster, ANSWER_SECONDS) as (prometheus, _),
     ):
         run_series.save(state_dir, prometheus, run, store.status(state_dir, run))
+
+
+def _without_secrets(record: bytes) -> Run:
+    """Read the record of a run from which secrets were removed. Raises ConfigError if they were part of its keys."""
+    try:
+        return bounded_files.load_model(record, Run, RECORD)
+    except Unreadable as error:
+        remedy = "one of them is also a word or number of that file: unset the variable that has it, or change it"
+        raise ConfigError([f"{RECORD} cannot be read without the passwords in it: {error.reason}"], remedy) from error
+
+
+def _texts(run: Exported, authors: Sequence[str]) -> dict[str, bytes]:
+    """Return the files for people; their quotes and line breaks would hide a secret in the command of ``run``."""
+    return {"README.txt": citation.readme(run).encode(), "CITATION.cff": citation.citation(run, authors).encode()}
 
 
 def _fetched(directory: Path) -> list[tuple[str, Path]]:
@@ -113,7 +128,7 @@ def _code(path: Path) -> tuple[dict[str, bytes], frozenset[str]]:
     if not path.is_file():
         return {}, frozenset()
     try:
-        content = io.BytesIO(bounded_files.read_bytes(path, source_archive.MOST))
+        content = io.BytesIO(bounded_files.read_bytes(path, run_archive.LIMITS[run_archive.CODE]))
         with tarfile.open(fileobj=content, mode="r:gz") as packed:
             members = [(member, packed.extractfile(member)) for member in packed if member.isreg()]
             files = {f"{run_archive.CODE}{member.name}": file.read() for member, file in members if file}
@@ -131,19 +146,17 @@ def _checked(state_dir: StateDir, run: Run) -> bytes | None:
     return bounded_files.read_bytes(paths[-1]) if paths else None
 
 
-def _data(state_dir: StateDir, record: Record | None, run: Run) -> bytes | None:
+def _data(state_dir: StateDir, record: Record | None, run: Exported) -> bytes | None:
     """Return the checksums of a run's data: kept as it started, else of its files here, else of those on the head."""
-    directory = state_dir.runs / run.id
-    sums_file = directory / checksums.FILE
+    sums_file = run.directory / checksums.FILE
     if sums_file.is_file():
         return bounded_files.read_bytes(sums_file, checksums.MOST)
-    config = bounded_files.read_model(directory / "config.json", TrainConfig) if run.kind != SCRIPT else None
-    if config is None or config.data is None:
+    if run.config is None or run.config.data is None:
         return None
     with progress.step("Computing checksums of the data") as step:
-        sums = _local(directory / checksums.SOURCE, step) or _on_head(state_dir, record, config.data)
+        sums = _local(run.directory / checksums.SOURCE, step) or _on_head(state_dir, record, run.config.data)
     if sums is None:
-        progress.note(f"no checksums: the data of {run.id} is neither on this machine nor on the cluster any more")
+        progress.note(f"no checksums: the data of {run.run.id} is neither on this machine nor on the cluster any more")
     return sums
 
 

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 REMOVED = b"[removed]"
 SHORTEST = 6  # characters: shorter values occur by chance
@@ -28,7 +28,8 @@ QUERY = re.compile(
 TOKEN = re.compile(
     rb"\b(?:gh[oprsu]_\w{36,}|github_pat_\w{22,}|glpat-[\w-]{20,}|hf_[A-Za-z0-9]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}"
     rb"|sk-[\w-]{32,}|xox[abeoprs]-[\w-]{10,}|AIza[\w-]{35}|ya29\.[\w-]{20,}|pypi-[\w-]{50,})"
-    rb"|-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY-----[^-]{1,20000}-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY-----"
+    rb"|-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----)){1,20000}"
+    rb"-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 )
 
 
@@ -60,7 +61,8 @@ def without(files: Mapping[str, bytes], secrets: Iterable[str]) -> tuple[dict[st
         The contents without secrets, and the names of the files that had some.
     """
     inside = {part.decode(errors="replace") for content in files.values() for part in _found(content)}
-    forms = {form for secret in {*secrets, *inside} if len(secret) >= SHORTEST for form in _forms(secret)}
+    known = {*secrets, *inside, *map(unquote, inside)}
+    forms = {form for secret in known if len(secret) >= SHORTEST for form in _forms(secret)}
     pattern = re.compile(b"|".join(map(re.escape, sorted(forms, key=len, reverse=True)))) if forms else None
     clean = {name: _clean(content, pattern) for name, content in files.items()}
     return clean, sorted(name for name, content in files.items() if clean[name] != content)
@@ -84,7 +86,9 @@ def _found(content: bytes) -> Iterator[bytes]:
 def _forms(secret: str) -> Iterator[bytes]:
     """Yield a secret as it may stand in a file: plain, in JSON, in an address, in base64 with anything around it."""
     text = secret.encode(errors="surrogateescape")
-    yield from (text, json.dumps(secret)[1:-1].encode(), quote(secret, safe="", errors="replace").encode())
+    yield from (text, quote(secret, safe="", errors="replace").encode())
+    for ascii_only in (True, False):
+        yield json.dumps(secret, ensure_ascii=ascii_only)[1:-1].encode(errors="surrogateescape")
     for before in range(3):
         coded = base64.b64encode(b"\0" * before + text)
         stable = coded[(0, 2, 3)[before] : (before + len(text)) * 8 // 6]

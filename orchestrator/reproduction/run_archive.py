@@ -76,7 +76,8 @@ def unpacked(path: Path) -> Iterator[Path]:
     with TemporaryDirectory(prefix="orchestrator-rerun-") as temporary:
         try:
             with untrusted_files.open_regular(path) as file, gzip.GzipFile(fileobj=file) as pipe:
-                left_out = unpack(pipe, {f"{ROOT}/{name}": most for name, most in LIMITS.items()}, Path(temporary))
+                limits = {f"{ROOT}/{name}": most for name, most in LIMITS.items()}
+                left_out = unpack(pipe, limits, Path(temporary), executable=True)
             if left_out:
                 raise Refused(f"{bounded_files.shown(left_out[0])} is a link or a device, not a file")
             _refuse_repositories(Path(temporary))

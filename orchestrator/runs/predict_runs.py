@@ -63,7 +63,7 @@ def predicted(
     Returns:
         The prediction.
     """
-    group = gradient_groups.largest(run.fusion_threshold)
+    group = gradient_groups.largest("ours", run.fusion_threshold)
     compression = possible(config.compression, step_profile.precision)
     options = Options(compression=compression, passes=config.backward_passes_per_step, group=group)
     (expected,) = forecast(rank_step, connected, [run.np // connected.slots], options)

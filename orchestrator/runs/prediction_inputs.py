@@ -43,6 +43,7 @@ class ProfileQuery(NamedTuple):
             and self.precision in (None, "auto", profile.precision)
             and (profile.on_gpu or self.threads in (None, profile.threads))
             and len(profile.steps) > 1
+            and min(profile.steps) > 0
         )
 
 
@@ -63,7 +64,8 @@ class LinkQuery(NamedTuple):
 
     def fits(self, result: CheckResult) -> bool:
         """Tell whether ``result`` measured a link that these ranks have."""
-        return result.size > 1 and bool(result.sizes) and not (self.nodes > 1 and _nodes(result) == 1)
+        measured = bool(result.sizes) and all(message.latency_seconds > 0 for message in result.sizes)
+        return result.size > 1 and measured and not (self.nodes > 1 and _nodes(result) == 1)
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ def _nodes(result: CheckResult) -> int:
 
 def _connection(result: CheckResult, query: LinkQuery) -> Connection:
     nodes = _nodes(result)
-    between, within = latencies(nodes, result.size // nodes) if nodes > 1 else (None, 0)
+    between, within = latencies(nodes, result.size) if nodes > 1 else (None, 0)
     waited = within * query.local.alpha
     points = [Point(result.size, m.bytes, m.latency_seconds, m.cpu_seconds, between, waited) for m in result.sizes]
     link = replace(link_fit.link(points, link_kinds.CPU_LOAD), share=query.local.share)

@@ -44,7 +44,7 @@ class _Meter(io.RawIOBase):
         return piece
 
 
-def unpack(pipe: Readable, limits: Mapping[str, int], target: Path) -> list[str]:
+def unpack(pipe: Readable, limits: Mapping[str, int], target: Path, executable: bool = False) -> list[str]:
     """Unpack the archive in ``pipe`` into the empty, private directory ``target``.
 
     Args:
@@ -52,6 +52,7 @@ def unpack(pipe: Readable, limits: Mapping[str, int], target: Path) -> list[str]
         limits: Largest number of bytes by requested name; a name with a slash at the end is a directory with all files
             below it.
         target: Local directory.
+        executable: Whether files that their owner could execute stay executable.
 
     Returns:
         Names that are not regular files and were left out.
@@ -73,6 +74,8 @@ def unpack(pipe: Readable, limits: Mapping[str, int], target: Path) -> list[str]
                 if member.isreg():
                     meter.remaining = member.size + HEADER_BYTES
                     _write(archive, member, target)
+                    if executable and member.mode & 0o100:
+                        (target / member.name).chmod(0o755)
                 elif not member.isdir():
                     left_out.append(member.name)
                 meter.remaining = HEADER_BYTES

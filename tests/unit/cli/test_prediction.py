@@ -577,3 +577,16 @@ def test_fewer_test_samples_take_less_time(tmp_path: Path) -> None:
         file.write_text(text)
         hours.append(predicted(*words, "--config", str(file))["forecasts"][0]["hours"][0])
     assert hours[1] < hours[0] == hours[2]
+
+
+@pytest.mark.parametrize(("engine", "default"), [("ours", 32), ("horovod-torch", 64)])
+def test_fusion_threshold_of_cluster_yaml_bounds_messages(tmp_path: Path, engine: str, default: int) -> None:
+    path = tmp_path / "settings.yaml"
+    words = (*GIVEN, "--link", "10gbit", "--latency", "1s", "--nodes", "4", "--engine", engine, "--config", str(path))
+
+    def exposed(launch: dict[str, int]) -> float:
+        path.write_text(json.dumps({"launch": launch}))
+        return float(predicted(*words)["forecasts"][0]["exposed_seconds"][0])
+
+    assert exposed({"fusion_threshold": 0}) > exposed({}) > exposed({"fusion_threshold": 1024})
+    assert exposed({"fusion_threshold": default}) == exposed({})

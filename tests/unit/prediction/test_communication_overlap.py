@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from orchestrator.prediction import communication_overlap, ready_gradients, single_rank
 from orchestrator.prediction.allreduce_time import COPY, Link, Topology
 from orchestrator.prediction.communication_overlap import Compression, Options
-from orchestrator.prediction.gradient_groups import BUCKET, FIRST_BUCKET, Engine, fixed
+from orchestrator.prediction.gradient_groups import Engine, buckets, groups
 from orchestrator.prediction.ready_gradients import Gradient
 from orchestrator.prediction.single_rank import Node
 
@@ -88,11 +88,17 @@ def test_gradients_that_all_come_last_hide_nothing(node: Node, link: Link, ranks
     assert predicted.exposed == pytest.approx(link.allreduce(node.bytes, ranks), abs=1e-9)
 
 
-def test_first_bucket_of_ddp_is_small_and_the_others_25_mib() -> None:
-    gradients = [Gradient(2 << 20, share / 40) for share in range(40)]
-    first, *others = [message.bytes for message in fixed(gradients, FIRST_BUCKET, BUCKET)]
-    assert first == 2 << 20  # one gradient may be larger than its bucket
-    assert others[:-1] == [24 << 20] * (len(others) - 1)
+def test_buckets_of_ddp_close_with_the_gradient_that_fills_them() -> None:
+    first, *others = [message.bytes for message in buckets([Gradient(2 << 20, share / 40) for share in range(40)])]
+    assert first == 2 << 20
+    assert others[:-1] == [26 << 20] * (len(others) - 1)
+    assert first + sum(others) == 80 << 20
+    assert [message.bytes for message in buckets([Gradient(1 << 19, 0.5)] * 4)] == [1 << 20] * 2
+
+
+def test_groups_of_the_trainer_are_never_larger_than_their_limit() -> None:
+    gradients = [Gradient(size << 20, 0.5) for size in (12, 12, 12, 40, 1)]
+    assert [message.bytes / (1 << 20) for message in groups(gradients, 32 << 20)] == [24, 12, 40, 1]
 
 
 def test_hierarchical_ring_has_fewer_latencies_between_nodes() -> None:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import random
 import subprocess
 import tarfile
 from dataclasses import replace
@@ -13,7 +14,7 @@ import yaml
 
 from orchestrator import state
 from orchestrator.reproduction import citation, export_contents, exported_run, rerun, run_archive
-from orchestrator.runs import checksums
+from orchestrator.runs import checksums, source_archive
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.schema import RunStatus
 from tests import builders
@@ -110,6 +111,26 @@ def test_six_secrets_are_not_in_the_archive(cli: Cli, tmp_path: Path) -> None:
     assert b'"API_TOKEN"' in files["provenance.json"]
     whole = b"\n".join(files.values())
     assert [name for name, secret in SECRETS.items() if is_in(whole, secret)] == []
+
+
+@pytest.mark.parametrize("secret", ["pass'word", 'pass "word" ' * 9, "glückliches Wort"])
+def test_password_in_the_command_of_a_script_is_in_no_file(cli: Cli, tmp_path: Path, secret: str) -> None:
+    (tmp_path / "train.py").touch()
+    cases.scripted(tmp_path, "python", str(tmp_path / "train.py"), f"--password={secret}")
+    finished = cli("export", "-o", "run.tar.gz", DB_PASSWORD=secret)
+    assert finished.returncode == 0, finished.stderr
+    files = members(tmp_path / "run.tar.gz")
+    assert json.loads(files["run.json"])["command"][-1] == "--password=[removed]"
+    assert "'--password=[removed]'" in files["README.txt"].decode()
+    assert "[removed]" in yaml.safe_load(files["CITATION.cff"])["title"]
+
+
+@pytest.mark.parametrize("word", ["controller", "589934592"], ids=["key", "part of a number"])
+def test_password_that_is_part_of_the_record_itself_is_refused(cli: Cli, word: str) -> None:
+    cases.trained()
+    finished = cli("export", DB_PASSWORD=word)
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert "run.json cannot be read without the passwords in it" in " ".join(finished.stderr.split())
 
 
 def is_in(content: bytes, secret: str) -> bool:
@@ -225,6 +246,39 @@ def test_any_results_of_a_script_are_exported_as_they_are(
     assert note in " ".join(finished.stderr.split())
     assert members(tmp_path / "run.tar.gz")[exported_run.OUTPUT] == content
     assert exported_run.load(state_dir.runs / run.id).output == numbers
+
+
+def test_code_of_the_largest_size_that_is_kept_is_exported(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Headers and compression make its copy larger than the files."""
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").touch()
+    (code / "noise").write_bytes(random.Random(1).randbytes(1 << 20))  # noqa: S311
+    monkeypatch.setattr(source_archive, "MOST", 1 << 20)
+    state_dir, run = cases.scripted(code, "python", str(code / "train.py"))
+    assert (state_dir.runs / run.id / source_archive.FILE).stat().st_size > source_archive.MOST
+    finished = cli("export", "-o", "run.tar.gz")
+    assert finished.returncode == 0, finished.stderr
+    assert len(members(tmp_path / "run.tar.gz")["code/noise"]) == 1 << 20
+
+
+@pytest.mark.parametrize("content", [None, "{"], ids=["missing", "damaged"])
+def test_settings_that_cannot_be_read_are_no_bug(cli: Cli, tmp_path: Path, content: str | None) -> None:
+    state_dir, run = cases.trained()
+    (state_dir.runs / run.id / "data.sha256").unlink()
+    config = state_dir.runs / run.id / "config.json"
+    config.unlink()
+    if content is not None:
+        config.write_text(content)
+    finished = cli("export", "-o", "run.tar.gz")
+    if content is None:
+        assert finished.returncode == 0, finished.stderr
+        assert "config.json" not in members(tmp_path / "run.tar.gz")
+    else:
+        assert (finished.returncode, finished.stdout) == (2, "")
+        assert "config.json: line 1: not JSON" in " ".join(finished.stderr.split())
 
 
 @pytest.mark.parametrize("kept", [0, 12, 40])

@@ -55,6 +55,17 @@ def test_secret_is_redacted_in_each_of_its_forms(around: bytes) -> None:
     assert clean["other"] == b"."
 
 
+def test_secret_is_redacted_in_json_with_characters_beyond_ascii() -> None:
+    content = json.dumps(['schlüssel"wort'], ensure_ascii=False).encode()
+    clean, _ = redaction.without({"run.json": content}, {'schlüssel"wort'})
+    assert clean["run.json"] == b'["[removed]"]'
+
+
+def test_password_that_is_encoded_in_an_address_is_redacted_plain_too() -> None:
+    files = {"requirements.txt": b"https://me:p%40ss%2Fw0rd@example.org/", "log": b"got p@ss/w0rd"}
+    assert redaction.without(files, set())[0] == {"requirements.txt": b"https://example.org/", "log": b"got [removed]"}
+
+
 @pytest.mark.parametrize(
     ("line", "clean"),
     [
@@ -86,9 +97,10 @@ def test_password_with_a_sign_of_addresses_is_redacted_as_a_whole(scheme: bytes,
     assert redacted == {"run.json": scheme + b"://h/x", "log": b"got [removed]"}
 
 
-def test_long_words_are_redacted_in_linear_time() -> None:
+@pytest.mark.parametrize("word", [b"a", b"-----BEGIN PRIVATE KEY-----"], ids=["letter", "key"])
+def test_long_words_are_redacted_in_linear_time(word: bytes) -> None:
     started = time.monotonic()
-    redaction.without({"blob": b"a" * (8 << 20)}, {SECRET})
+    redaction.without({"blob": word * ((8 << 20) // len(word))}, {SECRET})
     assert time.monotonic() - started < 5.0
 
 
@@ -117,8 +129,10 @@ def test_token_of_a_known_service_is_redacted_in_every_file(token: str) -> None:
     assert clean["code/train.py"] == b'login("[removed]")\n'
 
 
-def test_private_key_is_redacted_as_a_whole() -> None:
-    key = b"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\nAAAA\n-----END OPENSSH PRIVATE KEY-----"
+@pytest.mark.parametrize("kind", [b"OPENSSH PRIVATE KEY", b"PRIVATE KEY", b"PGP PRIVATE KEY BLOCK"])
+@pytest.mark.parametrize("header", [b"", b"Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,A1B2\n\n"])
+def test_private_key_is_redacted_as_a_whole(kind: bytes, header: bytes) -> None:
+    key = b"-----BEGIN " + kind + b"-----\n" + header + b"b3BlbnNzaC1rZXk\nAAAA\n-----END " + kind + b"-----"
     clean, _ = redaction.without({"log": b"loaded " + key + b" at last"}, set())
     assert clean["log"] == b"loaded [removed] at last"
 

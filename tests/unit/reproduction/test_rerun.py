@@ -102,6 +102,20 @@ def test_directories_without_files_are_created_again(cli: Cli, tmp_path: Path) -
     assert list(code.directories) == ["checkpoints"]
 
 
+def test_script_that_is_a_program_can_be_executed_again(cli: Cli, tmp_path: Path) -> None:
+    script = tmp_path / "code" / "train.sh"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    (tmp_path / "code" / "data.txt").touch()
+    cases.scripted(script.parent, str(script))
+    assert cli("export", "-o", "run.tar.gz").returncode == 0
+    with run_archive.unpacked(tmp_path / "run.tar.gz") as directory:
+        files = rerun.source(exported_run.load(directory)).files
+        executable = {name: bool(path.stat().st_mode & 0o100) for name, path in files.items()}
+    assert executable == {"data.txt": False, "train.sh": True}
+
+
 def test_script_without_its_code_is_refused() -> None:
     with pytest.raises(ConfigError, match="its code is not in the archive"):
         rerun.source(cases.loaded())

@@ -107,6 +107,17 @@ def test_check_predicts_its_own_messages(state_dir: StateDir, nodes: int, slots:
         assert found[0].at(nodes).seconds(message.bytes) == pytest.approx(message.latency_seconds, rel=0.01)
 
 
+def test_check_of_nodes_with_different_numbers_of_ranks_measures_the_latency(state_dir: StateDir) -> None:
+    messages = [
+        CheckMessage(bytes=size, latency_seconds=2 * 2 * 0.006 + size * 1e-8, bus_bandwidth=1e8)
+        for size in (4, 2**20, 2**26)
+    ]
+    fetched(state_dir, 4, "check.json", builders.check(messages, ["a", "a", "b"]), kind="check", controller="gloo")
+    found = prediction_inputs.connection(History(state_dir), LINK)
+    assert found is not None
+    assert found[0].link.alpha == pytest.approx(0.006, rel=0.01)  # 3 ranks have 4 steps
+
+
 def test_check_inside_one_node_is_no_link_between_nodes(state_dir: StateDir) -> None:
     fetched(state_dir, 4, "check.json", INSIDE, kind="check")
     between = prediction_inputs.connection(History(state_dir), LINK)
@@ -181,6 +192,17 @@ def test_damaged_files_are_ignored(state_dir: StateDir, name: str, content: byte
     assert prediction_inputs.profile(History(state_dir), ProfileQuery("resnet20", 28)) is not None
     assert prediction_inputs.connection(History(state_dir), LINK) is not None
     assert predict_runs.review() == []
+
+
+def test_times_that_are_impossible_are_ignored(state_dir: StateDir) -> None:
+    fetched(state_dir, 8, "profile.json", builders.profile(run="run-8", steps=[0.0, 0.0]))
+    stopped = [message.model_copy(update={"latency_seconds": 0.0}) for message in MESSAGES]
+    fetched(state_dir, 9, "check.json", builders.check(stopped), kind="check", controller="gloo")
+    profile = prediction_inputs.profile(History(state_dir), ProfileQuery("resnet20", 28))
+    found = prediction_inputs.connection(History(state_dir), LINK)
+    assert profile is not None
+    assert found is not None
+    assert (profile.run, found[1]) == ("run-2", "run run-3: check of 2 ranks on 2 nodes")
 
 
 def prediction(state_dir: StateDir) -> Predicted:
