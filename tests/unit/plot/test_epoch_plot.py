@@ -10,7 +10,7 @@ from matplotlib.text import Text
 
 from orchestrator.bottleneck import explain
 from orchestrator.errors import ConfigError, StateError
-from orchestrator.plot import epoch_plot
+from orchestrator.plot import epoch_plot, html
 from orchestrator.schema import Epoch, Results, Scores
 from tests import builders
 
@@ -111,6 +111,18 @@ def test_each_epoch_has_a_bar_of_step_parts_in_milliseconds() -> None:
     tops = [bar.get_y() + bar.get_height() for bar in split.patches[-6:]]
     assert tops == pytest.approx([sum(map(sum, row[5:])) / 2 for row in MEASURED])
     assert split.get_ylabel() == "ms, mean over ranks"
+
+
+def test_parts_of_many_epochs_are_one_outline_each() -> None:
+    rows = MEASURED * 10
+    run = builders.results([epoch(number, row) for number, row in enumerate(rows, start=1)])
+    *_, split, _ = panels(run)
+    outlines = [outline.get_data() for outline in split.patches]
+    assert len(outlines) == 3
+    assert outlines[-1].values == pytest.approx([sum(map(sum, row[5:])) / 2 for row in rows])
+    assert (outlines[-1].edges[0], outlines[-1].edges[-1]) == (0.5, 60.5)
+    for colour in ("orange", "sky", "purple"):
+        assert f'class="box" style="background:var(--{colour})"' in html.text(run)
 
 
 def test_axes_of_parts_of_a_whole_start_at_zero() -> None:
