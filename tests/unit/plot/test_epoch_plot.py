@@ -144,6 +144,11 @@ def test_bottleneck_is_printed_below() -> None:
     assert caption.endswith("compute-bound: 90 % of the step is spent computing, the best case")
 
 
+def test_names_in_pictures_are_no_formulas(tmp_path: Path) -> None:
+    epoch_plot.draw(FIRST.model_copy(update={"run": r"$\frac$"}), tmp_path / "run.svg")
+    assert (tmp_path / "run.svg").exists()
+
+
 def test_results_without_a_split_have_no_bars_and_say_so() -> None:
     *_, split, _ = panels(builders.results([builders.epoch(1), builders.epoch(2)]))
     assert list(split.patches) == []
