@@ -17,8 +17,10 @@ def measure() -> float:
 
 def share(before: str, after: str) -> float:
     """Return the share of the CPU in use between two readings of /proc/stat, 0 to 1."""
-    busy, idle = (later - earlier for later, earlier in zip(_times(after), _times(before), strict=True))
-    return busy / max(1, busy + idle)
+    # The time of iowait may decrease (proc(5)).
+    grown = [max(0, later - earlier) for later, earlier in zip(_times(after), _times(before), strict=True)]
+    idle = grown[3] + grown[4]
+    return (sum(grown) - idle) / max(1, sum(grown))
 
 
 def of(readings: str) -> float:
@@ -26,8 +28,6 @@ def of(readings: str) -> float:
     return share(*readings.split("\n\n", 1))
 
 
-def _times(stat: str) -> tuple[int, int]:
-    """Return busy and idle time since boot (proc(5), /proc/stat: user nice system idle iowait irq softirq steal)."""
-    times = [int(word) for word in stat.splitlines()[0].split()[1:9]]
-    idle = times[3] + times[4]
-    return sum(times) - idle, idle
+def _times(stat: str) -> list[int]:
+    """Return times since boot (proc(5), /proc/stat: user nice system idle iowait irq softirq steal)."""
+    return [int(word) for word in stat.splitlines()[0].split()[1:9]]

@@ -31,8 +31,10 @@ def require(path: Path, formats: tuple[str, ...] = FORMATS) -> None:
 
 def canvas(width: float, height: float) -> "Figure":
     """Return an empty picture; width and height in inches."""
-    from matplotlib.figure import Figure  # noqa: PLC0415  takes a second, and only pictures need it
+    from matplotlib import rcParams  # noqa: PLC0415  takes a second, and only pictures need it
+    from matplotlib.figure import Figure  # noqa: PLC0415
 
+    rcParams["text.parse_math"] = False  # names are no formulas
     figure = Figure(figsize=(width, height))
     figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.1)
     return figure

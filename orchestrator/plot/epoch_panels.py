@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orchestrator import plot
 from orchestrator.bottleneck import split
@@ -86,17 +86,26 @@ def _images(panel: "Axes", results: Results) -> None:
 
 def _split(panel: "Axes", results: Results) -> None:
     """Draw stacked bars of the means over the ranks; an epoch without a split has no bar."""
-    epochs = [epoch for epoch in results.epochs if epoch.compute_seconds]
-    numbers, below = [epoch.epoch for epoch in epochs], [0.0] * len(epochs)
+    numbers, below = [epoch.epoch for epoch in results.epochs], [0.0] * len(results.epochs)
     for part, label in _shares(results).items():
-        high = [fmean(getattr(epoch, f"{part}_seconds")) * 1e3 for epoch in epochs]
-        width = 0.8 if len(epochs) <= MARKED else 1.0
-        panel.bar(numbers, high, width=width, bottom=below, color=plot.PARTS[part], label=label)
-        below = [lower + more for lower, more in zip(below, high, strict=True)]
+        seconds = [getattr(epoch, f"{part}_seconds") for epoch in results.epochs]
+        above = [start + fmean(each or [0.0]) * 1e3 for start, each in zip(below, seconds, strict=True)]
+        _bars(panel, numbers, below, above, color=plot.PARTS[part], label=label)
+        below = above
     if not any(below):
         panel.text(0.5, 0.5, "not in these results", transform=panel.transAxes, ha="center", color=INK)
         panel.set_yticks([])
     _named(panel, "One step", "ms, mean over ranks")
+
+
+def _bars(panel: "Axes", numbers: Sequence[int], below: Sequence[float], above: Sequence[float], **style: Any) -> None:
+    """Draw a bar for each epoch; of many epochs one outline, since thousands of bars take minutes."""
+    if len(numbers) > MARKED:
+        edges = [number - 0.5 for number in (*numbers, numbers[-1] + 1)]
+        panel.stairs(above, edges, baseline=below, fill=True, **style)
+    else:
+        heights = [high - low for low, high in zip(below, above, strict=True)]
+        panel.bar(numbers, heights, width=0.8, bottom=below, **style)
 
 
 def _shares(results: Results) -> dict[str, str]:

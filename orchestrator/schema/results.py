@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from orchestrator.schema.file_model import File
 from orchestrator.schema.names import FileName
@@ -86,8 +86,14 @@ class StepTimes(NamedTuple):
 class World(File):
     """Ranks of a run. ``hosts[r]`` is the host name of rank r."""
 
-    size: int
+    size: int = Field(ge=1)
     hosts: list[str]
+
+    @model_validator(mode="after")
+    def _require_a_host_for_each_rank(self) -> "World":
+        if len(self.hosts) != self.size:
+            raise ValueError(f"`hosts`: {len(self.hosts)} names, but `size` is {self.size}")
+        return self
 
 
 class Communication(File):

@@ -16,6 +16,11 @@ def test_two_equal_readings_are_no_load() -> None:
     assert cpu_usage.share(STAT.format(user=10, idle=100), STAT.format(user=10, idle=100)) == 0
 
 
+def test_decrease_of_iowait_is_no_load() -> None:
+    before, after = ("cpu  {} 0 0 {} {} 0 0 0 0 0\n".format(*times) for times in ((10, 100, 500), (12, 138, 450)))
+    assert cpu_usage.share(before, after) == 0.05
+
+
 def test_computing_program_is_visible() -> None:
     def work() -> None:
         deadline = time.monotonic() + 10

@@ -15,10 +15,11 @@ from prometheus_client import CollectorRegistry, Metric, start_http_server
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from orchestrator.trainer.telemetry import metrics, node_report, nvml, snapshots
 
-KINDS = {metric.family: metric.kind for metric in metrics.TRAINING}
+TRAINING = {metric.family: metric for metric in metrics.TRAINING}
 
 
 class Ranks(Collector):
@@ -56,8 +57,17 @@ def read(content: bytes) -> list[Metric]:
     """Return the families of a rank's snapshot that the table of metrics contains; none if it is malformed."""
     with contextlib.suppress(ValueError, KeyError, IndexError):
         families = list(text_string_to_metric_families(content.decode()))
-        return [family for family in families if KINDS.get(family.name) == family.type]
+        of_table = [f for f in families if f.name in TRAINING and TRAINING[f.name].kind == f.type]
+        for family in of_table:
+            family.samples = _plain_samples(family)
+        return of_table
     return []
+
+
+def _plain_samples(family: Metric) -> list[Sample]:
+    """Return the samples with the table's labels, without what no rank writes: Prometheus may refuse the scrape."""
+    labels = {*TRAINING[family.name].labels, "le"}
+    return [Sample(s.name, s.labels, s.value) for s in family.samples if s.labels.keys() <= labels]
 
 
 def main(arguments: list[str]) -> None:

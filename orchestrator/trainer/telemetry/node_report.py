@@ -58,7 +58,7 @@ def report(address: str, shared: Path, peers: list[str]) -> dict[str, object]:
 
 
 def _resolves(name: str) -> bool:
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, UnicodeError):  # Linux permits 64 characters, names in DNS 63
         return bool(socket.gethostbyname(name))
     return False
 

@@ -59,9 +59,18 @@ class Gpus(Collector):
                 return
         self._xids, self._gpus = None, []
         self._nvml.nvmlInit()
-        devices = [self._nvml.nvmlDeviceGetHandleByIndex(i) for i in range(self._nvml.nvmlDeviceGetCount())]
-        self._gpus = [Gpu(device, self._labels(index, device)) for index, device in enumerate(devices)]
-        self._xids = Xids(self._nvml, devices)
+        self._gpus = [gpu for index in range(self._nvml.nvmlDeviceGetCount()) if (gpu := self._gpu(index))]
+        if self._gpus:
+            self._xids = Xids(self._nvml, [gpu.device for gpu in self._gpus])
+
+    def _gpu(self, index: int) -> "Gpu | None":
+        """Return a GPU; None if NVML does not reach it, as one that fell off the bus: it must not hide the others."""
+        try:
+            device = self._nvml.nvmlDeviceGetHandleByIndex(index)
+            return Gpu(device, self._labels(index, device))
+        except self._nvml.NVMLError as error:
+            self._print_once(f"GPU {index} is left out: NVML: {error}")
+            return None
 
     def _labels(self, index: int, device: Any) -> dict[str, str]:
         return {

@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 DIRECTORY = Path("/dev/shm/orchestrator")  # noqa: S108  its mode is that of /tmp, and its content is not trusted
 LARGEST = 1 << 20  # bytes; a rank writes about ten thousand
@@ -100,7 +101,7 @@ def live(directory: Path) -> Iterator[bytes]:
 def _ended(directory: Path) -> Iterator[bytes]:
     """Yield what ranks that ended within LAST_SECONDS left, and remove older files if permitted."""
     for path in sorted(directory.glob("*.last")):
-        with contextlib.suppress(OSError), os.fdopen(os.open(path, READ), "rb") as file:
+        with contextlib.suppress(OSError), _open(path) as file:
             age = time.time() - os.fstat(file.fileno()).st_mtime
             if not 0 <= age < LAST_SECONDS:  # a clock that was set back would keep a file for long
                 path.unlink()
@@ -111,15 +112,19 @@ def _ended(directory: Path) -> Iterator[bytes]:
 def _content(path: Path) -> "bytes | None":
     """Return the content; None if the rank is dead or its file keeps changing."""
     for _ in range(ATTEMPTS):
-        descriptor = os.open(path, READ)
-        with os.fdopen(descriptor, "rb") as file:
-            if not _is_unlocked(descriptor):
+        with _open(path) as file:
+            if not _is_unlocked(file.fileno()):
                 return file.read(LARGEST)
-            if os.path.samestat(os.fstat(descriptor), path.stat()):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 path.unlink()
                 path.with_suffix(".next").unlink(missing_ok=True)
                 return None
     return None
+
+
+def _open(path: Path) -> BinaryIO:
+    # os.fdopen would refuse a directory and leave its descriptor open.
+    return open(path, "rb", opener=lambda name, _: os.open(name, READ))
 
 
 def _is_unlocked(descriptor: int) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -133,6 +134,14 @@ def test_damaged_results_are_named(cli: Cli, name: str) -> None:
     damage(directory / "results.json", DAMAGE[name])
     for arguments in (["results"], ["results", "--json"], ["results", "--plot", "picture.svg"]):
         assert_refused(cli(*arguments), str(directory / "results.json"), codes=(1,))
+
+
+@pytest.mark.parametrize("world", [b'{"size": 0, "hosts": []}', b'{"size": 2, "hosts": ["here"]}'])
+def test_results_without_a_host_for_each_rank_are_named(cli: Cli, world: bytes) -> None:
+    directory = finished_run(state.for_cluster("default"), "a")
+    builders.results([builders.epoch(1)]).write(directory / "results.json")
+    damage(directory / "results.json", lambda content: re.sub(rb'(?s)(?<="world": )\{.*?\}', world, content))
+    assert_refused(cli("results"), str(directory / "results.json"), "world", codes=(1,))
 
 
 def test_log_that_is_missing_or_a_directory_is_named(cli: Cli) -> None:

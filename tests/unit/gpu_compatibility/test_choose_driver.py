@@ -46,6 +46,8 @@ def resolve(
         ("nvidia-h100-80gb", "hopper"),
         ("nvidia-h100-mega-80gb", "hopper"),
         ("nvidia-h200-141gb", "hopper"),
+        ("NVIDIA H100 80GB HBM3", "hopper"),
+        ("NVIDIA H100 80GB HBM2e", "hopper"),
         ("hopper", "hopper"),
         ("Ada Lovelace", "ada"),
     ],

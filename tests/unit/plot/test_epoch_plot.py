@@ -10,7 +10,7 @@ from matplotlib.text import Text
 
 from orchestrator.bottleneck import explain
 from orchestrator.errors import ConfigError, StateError
-from orchestrator.plot import epoch_plot
+from orchestrator.plot import epoch_plot, html
 from orchestrator.schema import Epoch, Results, Scores
 from tests import builders
 
@@ -113,6 +113,18 @@ def test_each_epoch_has_a_bar_of_step_parts_in_milliseconds() -> None:
     assert split.get_ylabel() == "ms, mean over ranks"
 
 
+def test_parts_of_many_epochs_are_one_outline_each() -> None:
+    rows = MEASURED * 10
+    run = builders.results([epoch(number, row) for number, row in enumerate(rows, start=1)])
+    *_, split, _ = panels(run)
+    outlines = [outline.get_data() for outline in split.patches]
+    assert len(outlines) == 3
+    assert outlines[-1].values == pytest.approx([sum(map(sum, row[5:])) / 2 for row in rows])
+    assert (outlines[-1].edges[0], outlines[-1].edges[-1]) == (0.5, 60.5)
+    for colour in ("orange", "sky", "purple"):
+        assert f'class="box" style="background:var(--{colour})"' in html.text(run)
+
+
 def test_axes_of_parts_of_a_whole_start_at_zero() -> None:
     loss, _, speed, split, _ = panels(RUN)
     assert [panel.get_ylim()[0] for panel in (loss, speed, split)] == [0.0, 0.0, 0.0]
@@ -130,6 +142,11 @@ def test_bottleneck_is_printed_below() -> None:
     caption = epoch_plot.picture(RUN).get_supxlabel()
     assert "2 ranks on 2 nodes, 32 images per rank and step, float32" in caption
     assert caption.endswith("compute-bound: 90 % of the step is spent computing, the best case")
+
+
+def test_names_in_pictures_are_no_formulas(tmp_path: Path) -> None:
+    epoch_plot.draw(FIRST.model_copy(update={"run": r"$\frac$"}), tmp_path / "run.svg")
+    assert (tmp_path / "run.svg").exists()
 
 
 def test_results_without_a_split_have_no_bars_and_say_so() -> None:

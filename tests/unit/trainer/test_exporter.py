@@ -110,6 +110,7 @@ def test_response_is_in_the_format_that_prometheus_requests(serve: Serve, tmp_pa
         b"\xff\xfe",
         b"orchestrator_training_epoch{} {} {}\n",
         b'# TYPE orchestrator_training_epoch gauge\norchestrator_training_epoch{run="a"} many\n',
+        b'# TYPE orchestrator_training_epoch gauge\norchestrator_training_epoch{"a b"="", a_b=""} 1\n',
         b"",
     ],
 )
@@ -126,6 +127,12 @@ def test_metrics_outside_the_table_are_dropped() -> None:
     assert exporter.read(b"# TYPE node_load1 gauge\nnode_load1 7\n") == []
     assert exporter.read(b"# TYPE %s untyped\n%s 1\n" % (name, name)) == []
     assert [family.type for family in exporter.read(b"# TYPE %s gauge\n%s 1\n" % (name, name))] == ["gauge"]
+
+
+def test_time_in_a_snapshot_is_dropped() -> None:
+    name = b"orchestrator_training_epoch"
+    [family] = exporter.read(b"# TYPE %s gauge\n%s 1 1e999\n" % (name, name))
+    assert [(sample.value, sample.timestamp) for sample in family.samples] == [(1.0, None)]
 
 
 def test_interface_with_the_private_address_is_named(serve: Serve) -> None:

@@ -28,6 +28,11 @@ def test_report_matches_the_schema(tmp_path: Path) -> None:
     assert report.load >= 0.0
 
 
+def test_host_name_of_64_characters_is_reported_as_unresolved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "a" * 64)
+    assert node_report.report("127.0.0.1", tmp_path, [])["resolves"] is False
+
+
 def test_address_of_another_machine_is_on_no_interface(tmp_path: Path) -> None:
     assert report_of("192.0.2.1", tmp_path).interface is None  # an address reserved for documentation
 

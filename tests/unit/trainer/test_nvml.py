@@ -79,6 +79,13 @@ def test_xid_of_a_gpu_off_the_bus_is_exported(gpus: nvml.Gpus) -> None:
     assert values(gpus, 1)["GPU_UTIL"] == 12
 
 
+def test_gpu_lost_before_the_start_hides_no_other(gpus: nvml.Gpus, capsys: pytest.CaptureFixture[str]) -> None:
+    nvml_stand_in.lost.add(nvml_stand_in.WHOLE)
+    assert values(gpus, 1)["GPU_UTIL"] == 12
+    assert values(gpus, 0) == {}
+    assert capsys.readouterr().err == "GPU 0 is left out: NVML: stand-in error 15\n"
+
+
 def test_gpus_return_with_the_driver(gpus: nvml.Gpus, capsys: pytest.CaptureFixture[str]) -> None:
     nvml_stand_in.driver["loaded"] = False
     assert served(gpus) == served(gpus) == []

@@ -102,6 +102,14 @@ def test_link_is_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "secret").exists()
 
 
+def test_directories_named_as_snapshots_stay_closed(tmp_path: Path) -> None:
+    for name in ("run.0.prom", "run.1.last"):
+        (tmp_path / name).mkdir()
+    open_before = len(list(Path("/proc/self/fd").iterdir()))
+    assert list(snapshots.live(tmp_path)) == []
+    assert len(list(Path("/proc/self/fd").iterdir())) == open_before
+
+
 def test_failed_write_leaves_no_unfinished_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*arguments: object, **options: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
