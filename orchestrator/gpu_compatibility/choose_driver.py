@@ -13,7 +13,7 @@ from orchestrator.errors import PreflightError
 
 NOISE = re.compile(
     r"nvidia|tesla|quadro|geforce|grid|v?gpu|pcie?|sxm\d?|nvl|hgx|mega|vws|server|workstation|edition|generation|sff"
-    r"|lovelace|blackwell|hbm\d+e?|\d+(g|gb|gib|[abcq])"
+    r"|lovelace|blackwell|laptop|mobile|with|max|q|design|hbm\d+e?|\d+(g|gb|gib|[abcq])"
 )
 LICENSED = re.compile(r"-(vws|vgpu|\d+[abcq])$")  # GCP's virtual workstations; flavors with vGPUs; NVIDIA's vGPU types
 RELEASES = {

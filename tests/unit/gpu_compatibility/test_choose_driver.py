@@ -40,6 +40,12 @@ def resolve(
         ("rtx-a4000", "ampere"),
         ("rtx_a6000", "ampere"),
         ("GeForce RTX 3090", "ampere"),
+        ("NVIDIA GeForce RTX 2070 with Max-Q Design", "turing"),
+        ("NVIDIA GeForce RTX 3060 Ti", "ampere"),
+        ("NVIDIA GeForce RTX 3080 Laptop GPU", "ampere"),
+        ("NVIDIA GeForce RTX 4070 Ti SUPER", "ada"),
+        ("NVIDIA RTX 2000 Ada Generation Laptop GPU", "ada"),
+        ("NVIDIA H20", "hopper"),
         ("nvidia-l4", "ada"),
         ("L40S", "ada"),
         ("RTX 6000 Ada Generation", "ada"),
@@ -54,6 +60,20 @@ def resolve(
 )
 def test_gpu_names_of_clouds_are_known(name: str, architecture: str) -> None:
     assert resolve(name).architecture == architecture
+
+
+@pytest.mark.parametrize("name", ["NVIDIA GeForce RTX 4080 SUPER", "NVIDIA RTX A1000", "NVIDIA H200"])
+def test_gpu_newer_than_the_driver_of_debian_12_is_refused_there(name: str) -> None:
+    assert resolve(name, distribution="debian 13").driver == "distro"
+    with pytest.raises(PreflightError, match=r"needs driver 550 or newer, debian 12 has 535"):
+        resolve(name, driver="distro", distribution="debian 12")
+
+
+@pytest.mark.parametrize(
+    "name", ["NVIDIA GeForce RTX 5070 Ti", "NVIDIA B300 SXM6 AC", "NVIDIA RTX PRO 6000 Blackwell Max-Q"]
+)
+def test_names_of_blackwell_are_known(name: str) -> None:
+    assert resolve(name, framework="pytorch").architecture == "blackwell"
 
 
 def test_oldest_of_several_gpus_is_found() -> None:
