@@ -10,8 +10,9 @@ from urllib.parse import quote, unquote
 
 REMOVED = b"[removed]"
 SHORTEST = 6  # characters: shorter values occur by chance
-NAMES = re.compile(
-    r"passw|passphrase|(?:^|_|ssh)pass$|_pwd$|secret|token|(?:^|_|api|access|private)key(?:$|_)|credential|connection_string",
+NAMES = re.compile(  # but no TOKENIZERS_PARALLELISM and no MAX_TOKENS
+    r"passw|passphrase|(?:^|_|ssh)pass$|_pwd$|secret|token(?!s$|i[sz])|(?:api|access|auth)_?tokens$"
+    r"|(?:^|_|api|access|private)key(?:$|_)|credential|connection_string|authorization|bearer|_auth$",
     re.IGNORECASE,
 )
 # Name and password, or a token, of an address; of others than web sites only with a password, for `git@` is none. The
@@ -24,10 +25,13 @@ QUERY = re.compile(
     re.IGNORECASE,
 )
 
-# Tokens of GitHub, GitLab, Hugging Face, AWS, OpenAI and Anthropic, Slack, Google and PyPI, and private keys.
+# Tokens of GitHub, GitLab, Hugging Face, AWS, OpenAI and Anthropic, Slack, Google, PyPI, npm, Docker and Stripe, JSON
+# Web Tokens, and private keys.
 TOKEN = re.compile(
     rb"\b(?:gh[oprsu]_\w{36,}|github_pat_\w{22,}|glpat-[\w-]{20,}|hf_[A-Za-z0-9]{30,}|(?:AKIA|ASIA)[A-Z0-9]{16}"
-    rb"|sk-[\w-]{32,}|xox[abeoprs]-[\w-]{10,}|AIza[\w-]{35}|ya29\.[\w-]{20,}|pypi-[\w-]{50,})"
+    rb"|sk-[\w-]{32,}|xox[abeoprs]-[\w-]{10,}|AIza[\w-]{35}|ya29\.[\w-]{20,}|pypi-[\w-]{50,}"
+    rb"|npm_[A-Za-z0-9]{36}|dckr_[op]at_[\w-]{20,}|[rs]k_live_\w{20,}"
+    rb"|(?<!-)eyJ[\w-]{10,2000}\.eyJ[\w-]{10,4000}\.[\w-]{10,})"
     rb"|-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-(?!----)){1,20000}"
     rb"-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
 )

@@ -27,12 +27,17 @@ def test_passwords_of_configuration_and_environment_are_known() -> None:
     assert redaction.passwords(config, environment) == {"of-jupyter", "of-mail", "of-cloud", "of-hub"}
 
 
-@pytest.mark.parametrize("name", ["DB_PASS", "SSHPASS", "PASSPHRASE", "MYSQL_PWD", "OPENAI_KEY", "KAGGLE_KEY", "KEY"])
+@pytest.mark.parametrize(
+    "name",
+    ["DB_PASS", "SSHPASS", "PASSPHRASE", "MYSQL_PWD", "OPENAI_KEY", "KEY", "API_TOKENS", "REDISCLI_AUTH", "BEARER"],
+)
 def test_short_words_for_a_password_or_key_are_known(name: str) -> None:
     assert redaction.passwords({}, {name: "a-password"}) == {"a-password"}
 
 
-@pytest.mark.parametrize("name", ["KEYBOARD", "MONKEY", "OLDPWD", "COMPASS", "KEYS_OF_MAP"])
+@pytest.mark.parametrize(
+    "name", ["KEYBOARD", "MONKEY", "OLDPWD", "COMPASS", "KEYS_OF_MAP", "MAX_TOKENS", "TOKENIZERS_PARALLELISM"]
+)
 def test_names_that_only_contain_such_letters_are_no_passwords(name: str) -> None:
     assert redaction.passwords({}, {name: "some-value"}) == set()
 
@@ -97,7 +102,7 @@ def test_password_with_a_sign_of_addresses_is_redacted_as_a_whole(scheme: bytes,
     assert redacted == {"run.json": scheme + b"://h/x", "log": b"got [removed]"}
 
 
-@pytest.mark.parametrize("word", [b"a", b"-----BEGIN PRIVATE KEY-----"], ids=["letter", "key"])
+@pytest.mark.parametrize("word", [b"a", b"-----BEGIN PRIVATE KEY-----", b"eyJaaaaaaaaaaaa-", b"eyJaaaaaaaaaaaa."])
 def test_long_words_are_redacted_in_linear_time(word: bytes) -> None:
     started = time.monotonic()
     redaction.without({"blob": word * ((8 << 20) // len(word))}, {SECRET})
@@ -119,6 +124,10 @@ def test_long_words_are_redacted_in_linear_time(word: bytes) -> None:
         "AIza" + "a1B2c3D" * 5,
         "ya29." + "a1B2" * 10,
         "pypi-" + "AgEI" * 15,
+        "npm_" + "a1B2" * 9,
+        "dckr_pat_" + "a1B2" * 7,
+        "sk_live_" + "a1B2" * 6,
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhMUIyIn0.a1B2c3D4e5F6",
     ],
 )
 def test_token_of_a_known_service_is_redacted_in_every_file(token: str) -> None:
