@@ -14,7 +14,7 @@ COMMAND = Path(sys.executable).with_name("orchestrator")
 LABEL = "label=orchestrator.cluster"
 CLUSTERS = (
     *("e2e", "e2e-second", "e2e-notebook", "e2e-hosts-nodes", "e2e-watched", "e2e-grafana"),
-    *("e2e-copy", "e2e-data", "e2e-launchers", "e2e-packages"),
+    "e2e-shared",
 )
 GROUPS = ("data", "packages", "study")  # commands with subcommands
 

@@ -9,18 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.command import Cli, wait_for
+from tests.e2e.shared_nodes import CLUSTER, HEAD
 
-CLUSTER, HEAD = "e2e-copy", "e2e-copy-head"
+pytestmark = pytest.mark.usefixtures("shared_nodes")
 SIZE, PIECE, CUTS = 2 << 30, 4 << 20, 3
 # The sshd of connections that run a command, in both directions; never the listener.
 SESSIONS = "ps -eo pid=,args= | grep 'sshd: orchestrator' | grep -v 'priv\\|grep'"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def deployed(cli: Cli) -> Iterator[None]:
-    cli("deploy", "--nodes", "1", "--no-monitoring", cluster=CLUSTER)
-    yield
-    cli("teardown", "--discard-runs", cluster=CLUSTER)
 
 
 @pytest.fixture

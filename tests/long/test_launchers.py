@@ -1,7 +1,7 @@
 """Every launcher of scripts that needs no other image or package, on a local cluster."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,16 +9,10 @@ import pytest
 from tests.e2e import launchers
 from tests.e2e.command import Cli, docker, wait_for
 from tests.e2e.launchers import SCRIPTS, Nodes
+from tests.e2e.shared_nodes import CLUSTER
 
-CLUSTER = "e2e-launchers"
+pytestmark = pytest.mark.usefixtures("shared_nodes")
 DISTRIBUTE = Path(__file__).parents[2] / "docs" / "examples" / "distribute"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def deployed(cli: Cli) -> Iterator[None]:
-    cli("deploy", "--nodes", "2", "--no-monitoring", cluster=CLUSTER)
-    yield
-    cli("teardown", "--discard-runs", cluster=CLUSTER)
 
 
 @pytest.fixture(params=["horovod", "mpirun", "tensorflow", "plain"])

@@ -1,16 +1,16 @@
 """A user's packages on a local cluster: installed once, refused by name, interrupted, removed."""
 
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.command import Cli, wait_for
+from tests.e2e.shared_nodes import CLUSTER, HEAD
 from tests.stand_ins import wheels
 
-CLUSTER, HEAD = "e2e-packages", "e2e-packages-head"
+pytestmark = pytest.mark.usefixtures("shared_nodes")
 REFUSING = "http://127.0.0.1:9/simple"  # a port of the head's loopback on which no service listens
 SCRIPT = """\
 import shutil, sys
@@ -27,13 +27,6 @@ NotebookClient(notebook, kernel_name=KERNEL, timeout=120).execute()
 print(notebook.cells[0].outputs[0].text)
 """
 BACKEND = "import time\ntime.sleep(300)\n"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def deployed(cli: Cli) -> Iterator[None]:
-    cli("deploy", "--nodes", "2", "--jupyter", "--no-monitoring", cluster=CLUSTER)
-    yield
-    cli("teardown", "--discard-runs", cluster=CLUSTER)
 
 
 @pytest.fixture
@@ -56,13 +49,14 @@ def listed(cli: Cli) -> list[dict[str, Any]]:
 
 
 def test_version_conflict_is_refused_by_name_before_the_run(cli: Cli, project: Path) -> None:
+    runs = cli.json("runs", cluster=CLUSTER)
     (project / "requirements.txt").write_text("emoji\ntabulate==0.9.0\nnumpy==1.26.4\nkeras==2.15\n")
     message = run(cli, project, code=2).stderr
     assert "requirements.txt: numpy==1.26.4: the image has numpy 2." in message
     assert "requirements.txt: keras==2.15: the image has keras 3." in message
     (project / "requirements.txt").write_text("numba==0.58.1\n")
     assert "numba 0.58.1 needs numpy<1.27,>=1.22: the image has numpy 2." in run(cli, project, code=2).stderr
-    assert (cli.json("runs", cluster=CLUSTER), listed(cli)) == ([], [])
+    assert (cli.json("runs", cluster=CLUSTER), listed(cli)) == (runs, [])
 
 
 def test_packages_are_installed_once_for_all_ranks_and_runs(cli: Cli, project: Path) -> None:
