@@ -15,9 +15,16 @@ def time_to_accuracy(results: Results, top1: float) -> float | None:
     checkpoints, and between a stop and a resumption, is not in it. None if no evaluation reached ``top1``.
     """
     reached = epoch_with(results, top1)
-    if reached is None:
-        return None
-    return sum(epoch.seconds + epoch.test_seconds for epoch in results.epochs if epoch.epoch <= reached.epoch)
+    return None if reached is None else _time_to(results, reached)
+
+
+def time_to_end(results: Results) -> float | None:
+    """Return the seconds from the first step to the end of the last evaluation, counted as in time_to_accuracy."""
+    return _time_to(results, results.epochs[-1]) if results.epochs else None
+
+
+def _time_to(results: Results, last: Epoch) -> float:
+    return sum(epoch.seconds + epoch.test_seconds for epoch in results.epochs if epoch.epoch <= last.epoch)
 
 
 def describe(results: Results, top1: float) -> str:

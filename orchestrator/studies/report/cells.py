@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from orchestrator.bottleneck import split
 from orchestrator.schema import Epoch, Results, StepTimes
-from orchestrator.schema.accuracy import time_to_accuracy
+from orchestrator.schema.accuracy import time_to_accuracy, time_to_end
 from orchestrator.schema.studies import Cell, Launch
 from orchestrator.studies import confidence_intervals, matrix, round_ratios
 from orchestrator.studies.confidence_intervals import Estimate
@@ -53,6 +53,8 @@ class Summary:
             reach it; None if the study has none.
         reached: How many of ``results`` reached it.
         seconds: Seconds of training of a whole epoch; None if every epoch was cut short.
+        to_end: Seconds of training and evaluation until the end of the run.
+        epochs: Epochs until then.
     """
 
     cell: Cell
@@ -72,6 +74,8 @@ class Summary:
     to_accuracy: Estimate | None
     reached: int
     seconds: Estimate | None
+    to_end: Estimate | None
+    epochs: Estimate | None
 
     @property
     def group(self) -> Group:
@@ -197,6 +201,8 @@ class _Matrix:
             to_accuracy=confidence_intervals.median([math.inf if seconds is None else seconds for seconds in times]),
             reached=sum(seconds is not None for seconds in times),
             seconds=_estimate(results, _epoch_seconds),
+            to_end=_estimate(results, time_to_end),
+            epochs=_estimate(results, lambda run: len(run.epochs)),
         )
 
 

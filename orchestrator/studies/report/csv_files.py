@@ -13,9 +13,9 @@ from orchestrator.studies.report import number_text
 from orchestrator.studies.report.cells import Summary
 
 CELL = ("key", "engine", "model", "dataset", "batch", "nodes", "ranks", "options")
-ESTIMATES = ("images", "speed_up", "efficiency", "ratio", "top1", "to_accuracy", "seconds")
+ESTIMATES = ("images", "speed_up", "efficiency", "ratio", "top1", "to_accuracy", "seconds", "to_end", "epochs")
 NAMES = {"images": "images_per_second", "ratio": "ratio_to_base", "to_accuracy": "seconds_to_accuracy",
-         "seconds": "seconds_per_epoch"}  # fmt: skip
+         "seconds": "seconds_per_epoch", "to_end": "seconds_to_end"}  # fmt: skip
 PARTS = ("input_seconds", "compute_seconds", "communication_seconds")
 
 

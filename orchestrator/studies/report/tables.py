@@ -55,13 +55,15 @@ def speed(group: Group, summaries: Sequence[Summary], base: str) -> Table:
 
 
 def time(group: Group, summaries: Sequence[Summary], target: float | None) -> Table:
-    """Return accuracy, time to accuracy, split of a step, and conditions of each cell."""
+    """Return accuracy, times to it and to the end, split of a step, and conditions of each cell."""
     rows = [
         [
             summary.series,
             str(summary.cell.ranks),
             number_text.estimate(summary.top1, number_text.percent),
             *([number_text.time_to(summary.to_accuracy, summary.reached)] if target else []),
+            number_text.estimate(summary.to_end),
+            number_text.maybe(summary.epochs and summary.epochs.value, number_text.exact),
             *(number_text.maybe(part, number_text.milliseconds) for part in summary.parts or (None,) * 3),
             summary.results[0].config.precision if summary.results else number_text.MISSING,
             str(summary.results[0].config.threads) if summary.results else number_text.MISSING,
@@ -70,8 +72,8 @@ def time(group: Group, summaries: Sequence[Summary], target: float | None) -> Ta
         for summary in summaries
     ]
     until = [f"s to top-1 {number_text.percent(target)} %"] if target else []
-    parts = ("input, ms", "compute, ms", "communication, ms")
-    headings = ("engine", "ranks", "top-1, %", *until, *parts, "precision", "threads per rank", "busy, %")
+    times = (*until, "s to the end", "epochs", "input, ms", "compute, ms", "communication, ms")
+    headings = ("engine", "ranks", "top-1, %", *times, "precision", "threads per rank", "busy, %")
     limits = measurement_conditions.test_samples(summaries)
     tested = f"Top-1: of {limits} test samples, not of the whole test. " if limits else ""
     reached = "k of n: launches that reached the accuracy; others count as slower than any. " if target else ""

@@ -244,6 +244,20 @@ def test_seconds_of_an_epoch_are_of_whole_epochs(tmp_path: Path, ended: str, who
     assert bool(row["seconds_per_epoch"]) == (whole == 8)
 
 
+def test_time_and_epochs_to_the_end_are_shown(tmp_path: Path) -> None:
+    sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
+    for number, run in enumerate(sample.results):
+        last = run.epochs[-1].model_copy(update={"seconds": 100.0 + number, "test_seconds": 20.0})
+        others = [epoch.model_copy(update={"seconds": 0.0, "test_seconds": 0.0}) for epoch in run.epochs[:-1]]
+        sample.results[number] = run.model_copy(update={"epochs": [*others, last]})
+    built = content.build(sample.write(tmp_path / "study"))
+    (table,) = (each for each in built.tables if each.title.startswith("Accuracy"))
+    shown = dict(zip(table.headings, table.rows[0], strict=True))
+    assert (shown["s to the end"], shown["epochs"]) == ("125.0 [120.0, 130.0]", "8")
+    (row,) = rows(formats.FORMATS["csv"](built))
+    assert (row["seconds_to_end"], row["epochs"]) == ("125.0", "8.0")
+
+
 def test_only_the_launch_of_a_round_that_counts_enters_numbers(tmp_path: Path) -> None:
     sample = Sample(engines=["ours"], models=["lenet"], ranks=[1], rounds=6)
     plain = content.build(sample.write(tmp_path / "plain"))
