@@ -11,6 +11,7 @@ from tests.e2e.command import Cli, docker, wait_for
 
 SCRIPTS = Path(__file__).parent / "scripts"
 KILLED_SECONDS = 60.0  # from the kill of a rank to the end of the run
+SERVICES = ("orchestrator.trainer.telemetry.exporter", "jupyterlab")  # modules that run on nodes without a run
 
 
 class Nodes:
@@ -36,8 +37,8 @@ class Nodes:
     def processes_of_runs(self) -> list[str]:
         """List processes of runs on all nodes, after up to 5 s for those that are about to end."""
         listing = ["ps", "-u", "orchestrator", "-o", "args="]
-        ignored = ("ps -u", "/opt/orchestrator/bin/python -m orchestrator.trainer.telemetry.exporter", "(sd-pam)",
-                    "/lib/systemd/systemd")  # fmt: skip
+        services = [f"/opt/orchestrator/bin/python -m {name}" for name in SERVICES]
+        ignored = ("ps -u", *services, "(sd-pam)", "/lib/systemd/systemd")
 
         def list_processes() -> list[str]:
             lines = [line for node in (self.head, self.worker) for line in docker("exec", node, "sh", "-c",
