@@ -39,11 +39,11 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def end_with_parent() -> None:
-    """Let this process get SIGTERM as soon as its parent ends, even by SIGKILL; programs that it executes, too."""
+def end_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
+    """Let this process get a signal as soon as its parent ends, even by SIGKILL; programs that it executes, too."""
     import ctypes  # noqa: PLC0415  as above
 
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 def reap(child: "subprocess.Popen[bytes]") -> "int | None":

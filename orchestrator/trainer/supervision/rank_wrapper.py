@@ -6,7 +6,8 @@ The launcher (horovodrun, mpirun) holds the other end of this process's standard
 that end closes, the launcher, the connection or the head has died, and a rank that computes or waits without writing
 would never notice. So the wrapper watches for it and ends everything the rank started: processes that carry the rank's
 mark, and the wrapper's own descendants, which include adopted orphans. A wrapper that is itself killed cannot do so:
-processes that the rank started without the mark then stay on a worker; on the head the supervisor adopts them.
+the rank's own process ends with it, but processes that the rank started without the mark then stay on a worker; on
+the head the supervisor adopts them.
 
 On a worker horovodrun sends no signals: it only hangs up. A SIGTERM there comes from the node, which shuts down,
 and the trainer has some time to agree on a checkpoint with the other ranks, for as long as the launcher is there. Open
@@ -85,7 +86,7 @@ def _run(
             env=environment,
             stdout=out,
             stderr=err,
-            preexec_fn=os.setpgrp,  # noqa: PLW1509  there are no threads yet; a signal to its group spares the wrapper
+            preexec_fn=_begin,  # noqa: PLW1509  there are no threads yet
         )
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
@@ -94,6 +95,11 @@ def _run(
         return (exit_codes.NOT_FOUND if missing else exit_codes.NOT_EXECUTABLE), False
     relay.start()
     return _wait(child, signals, end_grace)
+
+
+def _begin() -> None:
+    os.setpgrp()  # a signal to the rank's group spares the wrapper
+    leftover_processes.end_with_parent(signal.SIGKILL)  # MPI kills a wrapper that waits for a head that is gone
 
 
 def _end_grace(run_directory: Path) -> float:

@@ -66,6 +66,14 @@ def test_lost_launcher_ends_the_rank_and_its_daemon(start: Start, run_directory:
     assert wrapped_rank.record(run_directory).terminated
 
 
+def test_rank_ends_with_a_killed_wrapper(start: Start, run_directory: Path) -> None:
+    child = wrapped_rank.python(start, run_directory, WITH_A_DAEMON)
+    rank, daemon = map(int, waiting.read_line(child).split())
+    child.kill()
+    assert waiting.ends(rank)
+    os.kill(daemon, signal.SIGKILL)  # as the supervisor would
+
+
 def in_own_group(start: Start, run_directory: Path, program: str) -> "subprocess.Popen[str]":
     """Start a wrapper outside of the group of the tests, which a signal to its group must not reach."""
     (run_directory / "program.json").write_text(json.dumps([sys.executable, "-c", program]))
