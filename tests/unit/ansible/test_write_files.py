@@ -68,6 +68,13 @@ def test_unchanged_files_restart_nothing(node: Node) -> None:
     assert not [call for call in calls if call.split()[0] in ("restart", "reload-or-restart", "daemon-reload")]
 
 
+def test_deploy_restarts_what_a_failed_one_wrote_for(node: Node) -> None:
+    node.deploy("1")
+    failed = node.deploy("2", fails=f"restart {EXPORTER}")
+    assert "reload-or-restart ssh" not in failed
+    calls = node.deploy("2")
+    assert {"daemon-reload", f"restart {EXPORTER}", "reload-or-restart ssh"} <= set(calls)
+
 
 def test_changed_shutdown_hook_stops_no_training_run(node: Node) -> None:
     """Its ExecStop requests the end of all training runs on the node."""
