@@ -45,3 +45,9 @@ def test_another_mount_of_shared_stops_the_container_with_the_earlier_one() -> N
     units = [handler["ansible.builtin.systemd_service"] for handler in handlers[1:]]
     states = [(unit["name"], unit["state"]) for unit in units]
     assert states == [("trainer", "stopped"), ("shared.automount", "restarted")]
+
+
+def test_no_task_expects_a_group_named_like_the_account() -> None:
+    """On a host, an account that exists may have another primary group, such as `users`."""
+    texts = {path: path.read_text() for path in ROLES.glob("*/tasks/*.yml")}
+    assert not [path for path, text in texts.items() if 'group: "{{ ansible_user }}"' in text]

@@ -82,3 +82,8 @@ def test_changed_shutdown_hook_stops_no_training_run(node: Node) -> None:
     calls = node.deploy("2")
     assert {"daemon-reload", f"start {HOOK}"} <= set(calls)
     assert f"restart {HOOK}" not in calls
+
+
+def test_directories_get_the_primary_group_of_the_account(node: Node) -> None:
+    """An account of a directory service may have no group of its own name."""
+    assert f"install -d -m 755 -o root -g 100 {node.directory}/var/lib/orchestrator/data" in node.deploy("1")
