@@ -58,3 +58,15 @@ def test_no_task_expects_a_group_named_like_the_account() -> None:
     """On a host, an account that exists may have another primary group, such as `users`."""
     texts = {path: path.read_text() for path in ROLES.glob("*/tasks/*.yml")}
     assert not [path for path, text in texts.items() if 'group: "{{ ansible_user }}"' in text]
+
+
+def test_teardown_releases_the_driver_of_hosts_whose_gpus_are_not_used_any_more() -> None:
+    """With `gpu.driver: none` after a deploy with another driver, hosts have no GPUs in the inventory."""
+    plays = yaml.safe_load((ROLES.parent / "remove.yml").read_text())
+    hosts = [
+        play["hosts"]
+        for play in plays
+        for task in play["tasks"]
+        if task["ansible.builtin.include_role"]["name"] == "nvidia"
+    ]
+    assert hosts == ["all"]
