@@ -61,7 +61,11 @@ def deploy(ansible: Ansible, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         "current_configuration_record": f"{tmp_path}/left/{{{{ inventory_hostname }}}}",
         "current_configuration_files": [str(tmp_path / "promised"), str(tmp_path / "never-made")],
         "current_configuration_units": [],
+        "current_configuration_ssh": str(tmp_path / "ssh"),
     }
+    (tmp_path / "ssh").mkdir()
+    (tmp_path / "ssh" / "id_ed25519.pub").write_text("ssh-ed25519 AAAAC3 demo-head\n")
+    (tmp_path / "ssh" / "authorized_keys2").write_text('from="10.0.0.10" ssh-ed25519 AAAAC3 demo-head\n')
 
     def run(nodes: int = 2, **variables: Any) -> tuple[list[str], dict[str, Any]]:
         inventory = builders.inventory(machines(nodes), **variables)
@@ -87,6 +91,14 @@ def test_machine_is_unchanged_once_recorded(deploy: Deploy) -> None:
 def test_changed_file_is_detected(deploy: Deploy, tmp_path: Path) -> None:
     deploy()
     (tmp_path / "promised").write_text("as someone left it")
+    assert deploy()[0] == []
+
+
+@pytest.mark.parametrize("key", [None, "ssh-ed25519 AAAAC4 demo-head\n"])
+def test_other_key_of_the_head_changes_all(deploy: Deploy, tmp_path: Path, key: str | None) -> None:
+    deploy()
+    public = tmp_path / "ssh" / "id_ed25519.pub"
+    public.write_text(key) if key else public.unlink()
     assert deploy()[0] == []
 
 

@@ -38,10 +38,35 @@ def test_requests_are_found() -> None:
     assert len(REQUESTS) == 2
 
 
-def test_another_mount_of_shared_stops_the_container_with_the_earlier_one() -> None:
-    """Else a deploy that is interrupted before it restarts the container leaves it with /shared of a removed head."""
-    handlers = list(tasks(yaml.safe_load((ROLES / "nfs" / "handlers" / "main.yml").read_text())))
-    assert {handler["listen"] for handler in handlers} == {"Mount the shared directory"}
-    units = [handler["ansible.builtin.systemd_service"] for handler in handlers[1:]]
+def test_worker_leaves_the_earlier_shared_before_the_entry_of_another_head_is_written() -> None:
+    """Else a deploy that is interrupted in between leaves the mount of a removed head, also in the container."""
+    client, unmount = (
+        list(tasks(yaml.safe_load((ROLES / "nfs" / "tasks" / f"{name}.yml").read_text())))
+        for name in ("client", "unmount")
+    )
+    check, leave, write, start = client[1:]
+    assert check["ansible.builtin.blockinfile"] == write["ansible.builtin.blockinfile"]
+    assert (check["check_mode"], "check_mode" in write) == (True, False)
+    assert (leave["ansible.builtin.include_tasks"], leave["when"]) == ("unmount.yml", "nfs_fstab is changed")
+    assert start["ansible.builtin.systemd_service"]["state"] == "started"
+    units = [task["ansible.builtin.systemd_service"] for task in unmount[1:]]
     states = [(unit["name"], unit["state"]) for unit in units]
-    assert states == [("trainer", "stopped"), ("shared.automount", "restarted")]
+    assert states == [("trainer", "stopped"), ("shared.automount", "stopped")]
+
+
+def test_no_task_expects_a_group_named_like_the_account() -> None:
+    """On a host, an account that exists may have another primary group, such as `users`."""
+    texts = {path: path.read_text() for path in ROLES.glob("*/tasks/*.yml")}
+    assert not [path for path, text in texts.items() if 'group: "{{ ansible_user }}"' in text]
+
+
+def test_teardown_releases_the_driver_of_hosts_whose_gpus_are_not_used_any_more() -> None:
+    """With `gpu.driver: none` after a deploy with another driver, hosts have no GPUs in the inventory."""
+    plays = yaml.safe_load((ROLES.parent / "remove.yml").read_text())
+    hosts = [
+        play["hosts"]
+        for play in plays
+        for task in play["tasks"]
+        if task["ansible.builtin.include_role"]["name"] == "nvidia"
+    ]
+    assert hosts == ["all"]
