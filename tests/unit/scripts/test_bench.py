@@ -1,6 +1,9 @@
 """Results that benches compute from measurements, and their tables."""
 
 import itertools
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +50,34 @@ def test_gpu_rates_are_compared_with_references_of_the_same_batch(
     train_gpu.table(str(tmp_path / "results.tsv"))
     output = capsys.readouterr().out.splitlines()
     assert [line.split("|")[-2].strip() for line in itertools.islice(output, 2, None)] == ["1.00", "2.50", ""]
+
+
+def program(path: Path, script: str) -> Path:
+    """Write a shell script that can be executed."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_report_of_a_gpu_is_written_after_its_samples(tmp_path: Path) -> None:
+    samples = "echo '#gpu pwr sm mem fb'; echo '0 300 90 20 9000'; exec sleep 60"
+    program(tmp_path / "bin" / "nvidia-smi", f"case $1 in dmon) {samples} ;; *) echo 'a GPU, 24 GiB' ;; esac")
+    python = program(
+        tmp_path / "python",
+        f'case "$*" in *train_gpu?table*) exec {sys.executable} "$@" ;; *) sleep 0.2; echo 100.0 ;; esac',
+    )
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+        "PYTHON": str(python),
+        "HOROVOD_SOURCE": str(tmp_path),  # without the example, which is not fetched
+        "BENCH_OUTPUT": str(tmp_path),
+    }
+    argv = [str(harness.ROOT / "bench" / "gpu.sh"), "--batches", "64", "--precisions", "float16"]
+    completed = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert completed.returncode == 0, completed.stderr
+    assert "| ours | float16 | 64 | yes | 100.0 | 90 | 300 | 9000 |" in (tmp_path / "gpu.md").read_text()
 
 
 def test_bench_does_not_deploy_the_users_own_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
