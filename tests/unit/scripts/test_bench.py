@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from bench import harness, profile, roofline, scale, train_comparisons, train_gpu, train_ours
 from bench.harness import Bench, interleaved, timed
 from orchestrator import recipes
+from tests import waiting
 
 
 def test_every_other_round_is_reversed() -> None:
@@ -87,12 +89,53 @@ def test_bench_does_not_deploy_the_users_own_cluster(tmp_path: Path, monkeypatch
         pass
 
 
+INTERRUPTED = """
+import signal
+from pathlib import Path
+from bench import harness
+signal.signal(signal.SIGINT, signal.default_int_handler)
+harness.COMMAND = Path({command!r})
+with harness.bench() as b:
+    b.run("deploy")
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "repeated", "message"),
+    [
+        (signal.SIGTERM, False, ""),
+        (signal.SIGINT, False, "KeyboardInterrupt"),
+        (signal.SIGINT, True, "orchestrator teardown --cluster bench"),
+    ],
+)
+def test_interrupted_bench_removes_its_cluster_or_says_how(
+    tmp_path: Path, number: signal.Signals, repeated: bool, message: str
+) -> None:
+    hanging = "*" if repeated else "deploy"
+    command = program(
+        tmp_path / "bin" / "orchestrator", f'echo >> "{tmp_path}/$1"; case $1 in {hanging}) exec sleep 60;; esac'
+    )
+    argv = [sys.executable, "-c", INTERRUPTED.format(command=str(command))]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(argv, cwd=harness.ROOT, env=environment, stderr=subprocess.PIPE, text=True) as running:
+        for step in ("deploy", "teardown")[: 1 + repeated]:
+            assert waiting.until((tmp_path / step).exists)
+            running.send_signal(number)
+        errors = running.communicate(timeout=30)[1]
+    assert (tmp_path / "teardown").exists()
+    assert bool(list(tmp_path.glob("orchestrator-bench-*"))) == repeated
+    assert message in errors
+
+
+def test_page_is_written_into_a_new_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "OUTPUT", tmp_path / "results" / "today")
+    harness.write("bench", [], 1)
+    assert (tmp_path / "results" / "today" / "bench.md").exists()
+
+
 def with_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Bench:
     """Return a bench whose command is a shell script."""
-    command = tmp_path / "orchestrator"
-    command.write_text(f"#!/bin/sh\n{script}\n")
-    command.chmod(0o755)
-    monkeypatch.setattr(harness, "COMMAND", command)
+    monkeypatch.setattr(harness, "COMMAND", program(tmp_path / "orchestrator", script))
     return Bench(tmp_path)
 
 
