@@ -5,11 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from bench import harness, profile, roofline, scale, train_comparisons, train_gpu, train_ours
+from bench import __main__ as bench_main
+from bench import harness, profile, roofline, scale, studies, train_comparisons, train_gpu, train_ours
 from bench.harness import Bench, interleaved, timed
 from orchestrator import recipes
 from tests import waiting
@@ -158,3 +160,55 @@ def test_every_goal_of_a_growing_cluster_is_in_the_table(tmp_path: Path, monkeyp
     bench = with_command(tmp_path, monkeypatch, f"case $1 in run) {run} ;; *) echo '{{}}' ;; esac")
     rows = scale.rows(bench, sorted({nodes for _, nodes in scale.GOALS}))
     assert sorted(row.goal for row in rows if row.goal) == sorted(scale.GOALS.values())
+
+
+REPORT = (
+    '{"cells": [{"ratio": 1.0, "low": 0.9, "high": 1.1}], "overhead": 0.02, '
+    '"sitting": {"seconds": 20.0, "launches": [{"seconds": 5.0}]}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("main", "page", "options", "script", "row"),
+    [
+        (
+            bench_main.main,
+            "bench.md",
+            ["--only", "deploys", "again", "--rounds", "1"],
+            "case $1 in inventory) exit 1 ;; *) echo '{}' ;; esac",
+            "cold deploy of the first node",
+        ),
+        (
+            studies.main,
+            "studies.md",
+            [],
+            f"case $* in *same-1*) exit 1 ;; study*) echo '{REPORT}' ;; *) echo '{{}}' ;; esac",
+            "A/A studies whose interval contains 1, of 1 | ≥ 18 of 20 | 1",
+        ),
+    ],
+)
+def test_rows_before_a_failure_are_written(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    main: Callable[[], None],
+    page: str,
+    options: list[str],
+    script: str,
+    row: str,
+) -> None:
+    with_command(tmp_path, monkeypatch, script)
+    monkeypatch.setattr(harness, "OUTPUT", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["bench", *options])
+    with pytest.raises(SystemExit, match="exit code 1"):
+        main()
+    assert row in (tmp_path / page).read_text()
+
+
+def test_studies_without_intervals_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with_command(tmp_path, monkeypatch, "exit 1")
+    monkeypatch.setattr(sys, "argv", ["bench.studies", "--repetitions", "5"])
+    with pytest.raises(SystemExit):
+        studies.main()
+    assert "fewer than 6 give no interval" in capsys.readouterr().err
