@@ -161,7 +161,7 @@ def bench(cluster: str = "bench") -> Iterator[Bench]:
         shutil.rmtree(current.state)
 
 
-def write(name: str, rows: Sequence[Row], rounds: int, where: str = "") -> None:
+def write(name: str, rows: Sequence[Row], rounds: int, where: str = "", cores: int | None = None) -> None:
     """Write NAME.md into OUTPUT, build/ by default, and print it.
 
     Args:
@@ -169,10 +169,13 @@ def write(name: str, rows: Sequence[Row], rounds: int, where: str = "") -> None:
         rows: The table.
         rounds: Number of rounds.
         where: More about the machine or the clusters.
+        cores: Number of cores measured on; None for all.
     """
     lines = ["| what | goal | measured | ratio | to |", "|---|---|---|---|---|"]
     lines += [f"| {r.what} | {r.goal} | {r.measured} | {r.ratio} | {r.reference} |" for r in rows]
-    title = ", ".join(part for part in (f"{os.cpu_count()} cores", where, f"median of {rounds} rounds") if part)
+    title = ", ".join(
+        part for part in (f"{cores or os.cpu_count()} cores", where, f"median of {rounds} rounds") if part
+    )
     write_page(name, f"{title}\n\n" + "\n".join(lines) + "\n")
 
 

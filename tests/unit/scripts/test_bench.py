@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as bench_main
-from bench import harness, profile, roofline, scale, studies, train_comparisons, train_gpu, train_ours
+from bench import harness, profile, roofline, scale, studies, train, train_comparisons, train_gpu, train_ours
 from bench.harness import Bench, interleaved, timed
+from bench.train_containers import Place
+from bench.train_contestants import Sitting
 from orchestrator import recipes
 from tests import waiting
 
@@ -31,6 +33,36 @@ def test_ratio_is_the_median_of_ratios_not_the_ratio_of_medians() -> None:
 
 def test_every_model_but_resnet50_has_a_row() -> None:
     assert sorted(work.model for work in (train_ours.RESNET50, *train_comparisons.MODELS)) == recipes.models()
+
+
+def test_contestant_that_fails_costs_only_its_own_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    sitting, tries = Sitting(Place("", (0, 1), Path()), 2), itertools.count(1)
+
+    def failing() -> float:
+        next(tries)
+        raise RuntimeError("python -m torch: exit code 1:\n    Traceback\n    ValueError: no compiler")
+
+    measured = sitting.compare({"ours": lambda: 2.0, "torch": failing, "loop": lambda: 1.0})
+    assert sitting.paired(measured, "ours", "loop").ratio == "2.000"
+    reason = "torch: ValueError: no compiler"
+    for pair in (("ours", "torch"), ("torch", "loop")):
+        row = sitting.paired(measured, *pair)
+        assert (row.ratio, row.reference) == ("not measured", reason)
+    assert next(tries) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_every_network_is_a_comparison_whose_rows_are_written() -> None:
+    networks = [work.model for work in train_comparisons.MODELS]
+    assert list(train._select(["models", "lenet"], False)) == networks
+    assert list(train._select(["models"], True)) == ["models"]
+    assert list(train._select(["ranks", "lenet"], False)) == ["ranks", "lenet"]
+
+
+def test_table_names_the_measured_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "OUTPUT", tmp_path)
+    harness.write("training", [], 3, "a CPU", cores=1)
+    assert (tmp_path / "training.md").read_text().startswith("1 cores, a CPU, median of 3 rounds\n")
 
 
 def test_profile_names_the_part_outside_operations() -> None:
