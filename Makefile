@@ -23,7 +23,7 @@ setup: ## install and start requirements on a fresh Debian or Ubuntu (Docker Eng
 
 .venv/installed: pyproject.toml requirements/build.txt requirements/cli.txt
 	@echo "installing orchestrator into .venv"
-	@test -x $(BIN)/python || python3 -m venv .venv
+	@$(BIN)/python -m pip --version > /dev/null 2>&1 || python3 -m venv .venv
 	@$(LOCKED) requirements/build.txt
 	@$(LOCKED) requirements/cli.txt
 	@$(INSTALL) --no-build-isolation --no-deps --editable .

@@ -43,7 +43,7 @@ work=$(mktemp -d "$PWD/build/gpu.XXXXXX")
 sampler=
 finished=
 has_example=
-trap 'test -z "$sampler" || kill "$sampler"; test ! -e "$work/results.tsv" || report || true; rm -rf "$work"' EXIT
+trap 'stop_sampler; test ! -e "$work/results.tsv" || report || true; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
 # --- containers or Python ---------------------------------------------------------------------------------------------
@@ -102,9 +102,14 @@ sample() {
   nvidia-smi dmon --id 0 --select pum --options T --delay 1 > "$work/dmon" &
   sampler=$!
 }
+stop_sampler() {
+  test -n "$sampler" || return 0
+  kill "$sampler" || true
+  wait "$sampler" 2> /dev/null || true
+  sampler=
+}
 # Print means of SM use and power over samples with SM activity, and the largest memory: tab-separated.
 sampled() {
-  test -z "$sampler" || { kill "$sampler"; wait "$sampler" || true; sampler=; }
   awk '
     /^#/ { if (!("sm" in at)) { sub(/^# */, ""); for (i = 1; i <= NF; i++) at[$i] = i } next }
     $at["sm"] > 0 { n++; sm += $at["sm"]; power += $at["pwr"]; if ($at["fb"] > most) most = $at["fb"] }
@@ -123,6 +128,7 @@ row() {
     { printf '\n%s, %s, batch %s, XLA %s:\n\n' "$who" "$precision" "$batch" "$xla"; tail -n 15 "$work/output" | sed 's/^/    /'; } |
       tee -a "$work/failures" >&2
   fi
+  stop_sampler # not in $(sampled), a subshell
   printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$who" "$precision" "$batch" "$xla" "$rate" "$(sampled)" >> "$work/results.tsv"
 }
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -140,25 +141,27 @@ def machine() -> str:
 
 @contextmanager
 def bench(cluster: str = "bench") -> Iterator[Bench]:
-    """Yield the command with a state of its own, whose cluster is removed at the end.
+    """Yield the command with a state of its own, whose cluster is removed at the end, also after Ctrl-C and SIGTERM.
 
-    If that fails, the state stays: it is needed to remove the cluster.
+    If that fails or is interrupted, the state stays: it is needed to remove the cluster.
     """
     if Path("cluster.yaml").exists():
         sys.exit(f"{Path.cwd()}/cluster.yaml: a bench would deploy its cluster: start the bench in another directory")
     current = Bench(Path(tempfile.mkdtemp(prefix="orchestrator-bench-")), cluster)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         yield current
     finally:
         try:
             current.run("teardown", "--discard-runs")
-        except SystemExit as error:
-            print(f"the cluster {cluster} stays, with its state in {current.state}: {error}", file=sys.stderr)
+        except BaseException:
+            command = f"XDG_STATE_HOME={current.state} orchestrator teardown --cluster {cluster} --discard-runs"
+            print(f"the cluster {cluster} may still be there: remove it by `{command}`", file=sys.stderr)
             raise
         shutil.rmtree(current.state)
 
 
-def write(name: str, rows: Sequence[Row], rounds: int, where: str = "") -> None:
+def write(name: str, rows: Sequence[Row], rounds: int, where: str = "", cores: int | None = None) -> None:
     """Write NAME.md into OUTPUT, build/ by default, and print it.
 
     Args:
@@ -166,16 +169,19 @@ def write(name: str, rows: Sequence[Row], rounds: int, where: str = "") -> None:
         rows: The table.
         rounds: Number of rounds.
         where: More about the machine or the clusters.
+        cores: Number of cores measured on; None for all.
     """
     lines = ["| what | goal | measured | ratio | to |", "|---|---|---|---|---|"]
     lines += [f"| {r.what} | {r.goal} | {r.measured} | {r.ratio} | {r.reference} |" for r in rows]
-    title = ", ".join(part for part in (f"{os.cpu_count()} cores", where, f"median of {rounds} rounds") if part)
+    title = ", ".join(
+        part for part in (f"{cores or os.cpu_count()} cores", where, f"median of {rounds} rounds") if part
+    )
     write_page(name, f"{title}\n\n" + "\n".join(lines) + "\n")
 
 
 def write_page(name: str, text: str) -> None:
     """Write NAME.md into OUTPUT, build/ by default, and print it."""
     page = OUTPUT / f"{name}.md"
-    page.parent.mkdir(exist_ok=True)
+    page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(text)
     print(text)

@@ -11,6 +11,7 @@ import sys
 from typing import Any
 
 from bench.harness import MNIST, Bench, Row, bench, machine, write
+from orchestrator.studies.confidence_intervals import FEWEST
 
 STUDIES = 20
 STUDY = """
@@ -31,14 +32,14 @@ def study(b: Bench, number: int, steps: int, repetitions: int) -> dict[str, Any]
     file = name.with_suffix(".yaml")
     file.write_text(STUDY.format(number=number, mnist=MNIST, steps=steps, repetitions=repetitions))
     report: dict[str, Any] = json.loads(b.run("study run", str(file), "--directory", str(name), "--json"))
+    pair = report["cells"][-1]
+    print(f"{pair['ratio']:.3f} ({pair['low']:.3f} {pair['high']:.3f})", file=sys.stderr)
     return report
 
 
 def row_of_pairs(reports: list[dict[str, Any]]) -> Row:
     """Count the intervals that contain 1."""
     pairs = [report["cells"][-1] for report in reports]
-    for pair in pairs:
-        print(f"{pair['ratio']:.3f} ({pair['low']:.3f} {pair['high']:.3f})", file=sys.stderr)
     correct = sum(pair["low"] <= 1 <= pair["high"] for pair in pairs)
     ratios = sorted(pair["ratio"] for pair in pairs)
     extremes = f"{ratios[0]:.3f} to {ratios[-1]:.3f}"
@@ -61,13 +62,17 @@ def main() -> None:
     parser.add_argument("--studies", type=int, default=STUDIES)
     parser.add_argument("--steps", type=int, default=200, help="of a launch")
     parser.add_argument(
-        "--repetitions", type=int, default=6, help="launches of each of the two; fewer give no interval"
+        "--repetitions", type=int, default=FEWEST, help=f"launches of each of the two, at least {FEWEST}"
     )
     args = parser.parse_args()
+    if args.repetitions < FEWEST:
+        parser.error(f"--repetitions {args.repetitions}: fewer than {FEWEST} give no interval")
     with bench() as b:
         b.deploy(1)
-        reports = [study(b, number, args.steps, args.repetitions) for number in range(args.studies)]
-    write("studies", [row_of_pairs(reports), row_of_overhead(reports)], args.studies, machine())
+        reports: list[dict[str, Any]] = []
+        for number in range(args.studies):
+            reports.append(study(b, number, args.steps, args.repetitions))
+            write("studies", [row_of_pairs(reports), row_of_overhead(reports)], len(reports), machine())
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import argparse
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from bench import train_containers
@@ -21,11 +22,16 @@ from bench.train_containers import Place
 from bench.train_contestants import Sitting
 
 
-def _select(only: Sequence[str]) -> dict[str, Callable[[Sitting], list[Row]]]:
-    """Select the rows by name."""
-    networks = [work.model for work in MODELS if work.model in only]
-    selected = {name: measure for name, measure in ROWS.items() if not only or name in only}
-    return selected | ({"networks": lambda sitting: models(sitting, networks)} if networks else {})
+def _select(only: Sequence[str], smoke: bool) -> dict[str, Callable[[Sitting], list[Row]]]:
+    """Select the comparisons by name: "models" is one of each network, but a single one in a smoke test."""
+    every = not smoke and (not only or "models" in only)
+    selected: dict[str, Callable[[Sitting], list[Row]]] = {
+        name: measure
+        for name, measure in ROWS.items()
+        if (not only or name in only) and not (every and name == "models")
+    }
+    networks = [work.model for work in MODELS if every or work.model in only]
+    return selected | {network: partial(models, wanted=[network]) for network in networks}
 
 
 def main() -> None:
@@ -42,9 +48,9 @@ def main() -> None:
         cores = tuple(sorted(os.sched_getaffinity(0)))
         place = Place(args.image or train_containers.image(), cores, Path(shared), own_sources=bool(args.image))
         rows: list[Row] = []
-        for measure in _select(args.only).values():
+        for measure in _select(args.only, args.smoke).values():
             rows += measure(Sitting(place, rounds, args.smoke, args.pytorch_image))
-            write("training", rows, rounds, machine())  # the rest takes minutes more
+            write("training", rows, rounds, machine(), cores=len(cores))  # the rest takes minutes more
 
 
 if __name__ == "__main__":

@@ -6,10 +6,10 @@ import os
 import shutil
 import subprocess
 import tempfile
-import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -113,5 +113,5 @@ def _fetch(path: Path) -> None:
             return
         with urllib.request.urlopen(EXAMPLE_AT, timeout=30) as answer:
             path.write_bytes(answer.read())
-    except (OSError, urllib.error.URLError) as error:
+    except (OSError, HTTPException) as error:
         raise MissingReference(f"{error}: set HOROVOD_SOURCE to the sources of Horovod 0.28.1") from error

@@ -31,7 +31,7 @@ class Sitting:
         smoke: Measure only that everything runs: a few steps of small images.
         pytorch: Image with PyTorch; None for the node image.
         parameters: Sizes of the trainer's networks measured so far.
-        missing: Contestants that are not on this machine, with the reason.
+        missing: Contestants of the current comparison that are not on this machine or failed, with the reason.
     """
 
     place: Place
@@ -56,25 +56,28 @@ class Sitting:
         return "float32" if self.smoke else ours.precision(self.place, work)
 
     def compare(self, contestants: Contestants) -> dict[str, list[float]]:
-        """Measure all contestants in every round; those that are not available are recorded in ``missing``."""
+        """Measure all contestants in every round, but none again that is recorded in ``missing``."""
+        self.missing.clear()
         tried = {name: lambda n=name, m=measure: self._try(n, m) for name, measure in contestants.items()}
         return interleaved(tried, self.rounds)
 
     def _try(self, name: str, measure: Callable[[], float]) -> float:
+        if name in self.missing:
+            return math.nan
         try:
             return measure()
-        except MissingReference as error:
-            if name not in self.missing:
-                print(f"{name} is not measured: {error}", file=sys.stderr)
-            self.missing[name] = str(error)
+        except (MissingReference, RuntimeError) as error:
+            print(f"{name} is not measured: {error}", file=sys.stderr)
+            self.missing[name] = str(error).splitlines()[-1].strip()
             return math.nan
 
     def paired(
         self, measured: dict[str, list[float]], contestant: str, reference: str, goal: str = "", unit: str = "images/s"
     ) -> Row:
-        """Compare two contestants, as ``harness.paired``; the row says so if the reference is missing."""
-        if reference in self.missing:
-            return Row(contestant, goal, "", "not measured", f"{reference}: {self.missing[reference]}")
+        """Compare two contestants, as ``harness.paired``; the row says so if one of them is missing."""
+        for name in (contestant, reference):
+            if name in self.missing:
+                return Row(contestant, goal, "", "not measured", f"{name}: {self.missing[name]}")
         return harness.paired(measured, contestant, reference, goal, unit)
 
     def ours(self, work: Work, precision: str | None = None) -> float:

@@ -4,7 +4,7 @@ import statistics
 from dataclasses import replace
 
 from bench import train_ours as ours
-from bench.harness import Row, paired
+from bench.harness import Row
 from bench.train_contestants import Contestants, Sitting
 from bench.train_ours import RESNET50, Work
 
@@ -19,13 +19,13 @@ def ranks(sitting: Sitting) -> list[Row]:
         "2 processes apart",
     )
     measured = sitting.compare(_ranks(sitting, 2, own, apart, horovod))
-    return [paired(measured, own, apart, "≥ 0.95"), paired(measured, horovod, apart, "")]
+    return [sitting.paired(measured, own, apart, "≥ 0.95"), sitting.paired(measured, horovod, apart)]
 
 
 def half_cores(sitting: Sitting) -> list[Row]:
     """Compare four ranks on two cores with four independent processes on these."""
     own, apart = "4 ranks, half a core each, ResNet-50, per rank", "4 processes apart"
-    return [paired(sitting.compare(_ranks(sitting, 4, own, apart)), own, apart, "≥ 0.9")]
+    return [sitting.paired(sitting.compare(_ranks(sitting, 4, own, apart)), own, apart, "≥ 0.9")]
 
 
 def _ranks(sitting: Sitting, count: int, own: str, apart: str, horovod: str = "") -> Contestants:

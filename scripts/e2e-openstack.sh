@@ -20,6 +20,7 @@ else
 fi
 roots=$(mktemp -d)
 trap 'rm -rf "$roots"' EXIT
+trap 'exit 130' INT TERM # dash runs no EXIT trap for a signal
 cp -r terraform/openstack terraform/contract "$roots"
 PATH=$PWD/.venv/bin:$PATH
 terraform=$(command -v terraform || command -v tofu)

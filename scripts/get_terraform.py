@@ -11,6 +11,7 @@ import shutil
 import sys
 import urllib.request
 import zipfile
+from http.client import HTTPException
 from pathlib import Path
 
 VERSION = "1.11.4"
@@ -34,7 +35,7 @@ def main(directory: Path) -> None:
     print(f"setup: fetching Terraform {VERSION}")
     try:
         content = urllib.request.urlopen(url, timeout=60).read()
-    except OSError as error:
+    except (OSError, HTTPException, ValueError) as error:  # a broken connection; no URL
         sys.exit(f"setup: {url} cannot be fetched ({error}): {BY_HAND}")
     digest = hashlib.sha256(content).hexdigest()
     if digest != checksum:

@@ -20,6 +20,7 @@ run() {
 }
 
 trap 'orchestrator teardown --discard-runs > /dev/null 2>&1; rm -r "$directory"' EXIT
+trap 'exit 130' INT TERM # dash runs no EXIT trap for a signal
 run orchestrator deploy --nodes 2
 run orchestrator train lenet --dataset mnist --data mnist --epochs 2
 run orchestrator results

@@ -5,7 +5,7 @@ import io
 import zipfile
 from collections.abc import Iterator
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
@@ -57,3 +57,29 @@ def test_existing_terraform_is_kept(tmp_path: Path) -> None:
     program.touch(mode=0o755)
     get_terraform.main(tmp_path / "bin")
     assert program.read_bytes() == b""
+
+
+class Broken(BaseHTTPRequestHandler):
+    """A server that closes the connection within the file."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "1000")
+        self.end_headers()
+        self.wfile.write(b"PK")
+
+
+def test_broken_download_ends_with_manual_instructions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Broken)
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    monkeypatch.setenv("TERRAFORM_RELEASES", f"http://127.0.0.1:{server.server_port}")
+    with pytest.raises(SystemExit, match=r"cannot be fetched \(IncompleteRead.*: install Terraform"):
+        get_terraform.main(tmp_path)
+    server.shutdown()
+    server.server_close()
+
+
+def test_mirror_without_a_scheme_ends_with_manual_instructions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERRAFORM_RELEASES", "mirror.example.org")
+    with pytest.raises(SystemExit, match=r"cannot be fetched .*unknown url type"):
+        get_terraform.main(tmp_path)
