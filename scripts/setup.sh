@@ -6,8 +6,9 @@ PATH=$PATH:/usr/sbin:/sbin # directories of dockerd
 
 say() { echo "setup: $*"; }
 
-as_root() {
-  if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+proxies=$(env | sed -n -E 's/^((https?|no)_proxy|(HTTPS?|NO)_PROXY)=..*/\1/p' | paste -s -d , -)
+as_root() { # sudo passes on no settings of proxies by itself: apt and dockerd need them
+  if [ "$(id -u)" = 0 ]; then "$@"; else sudo ${proxies:+"--preserve-env=$proxies"} "$@"; fi
 }
 
 install_packages() {
