@@ -21,6 +21,8 @@ def cli(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
     if site.settings:
         (command.state / "cluster.yaml").write_text(site.settings)
     yield command
-    for name in CLUSTERS:  # remove every cluster, also after a failed test
-        words = [str(COMMAND), "teardown", "--discard-runs", "--cluster", name]
-        subprocess.run(words, env=command.environment, check=False)
+    words = [str(COMMAND), "teardown", "--discard-runs", "--cluster"]
+    failed = [  # remove every cluster, also after a failed test
+        name for name in CLUSTERS if subprocess.run([*words, name], env=command.environment, check=False).returncode
+    ]
+    assert not failed, f"not removed: {failed}"
