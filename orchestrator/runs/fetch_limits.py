@@ -109,7 +109,7 @@ def fetch(head: Session, run: Run, listed: dict[str, int], target: Path) -> None
     left_out = head.fetch(run.directory, limits, target) if limits else []
     if left_out:
         first = ", ".join(left_out[:3])
-        progress.note(f"run {run.id}: {len(left_out)} links or special files were not fetched: {first}")
+        progress.note(f"run {run.id}: {len(left_out)} links, special or unreadable files were not fetched: {first}")
 
 
 def _limit(name: str, size: int) -> int:

@@ -69,8 +69,10 @@ def bounded(node: str, file: Readable) -> bytes:
     return content
 
 
-def require_success(node: str, step: str, argv: Sequence[str], channel: "paramiko.Channel", tolerated: int = 0) -> None:
-    """Wait for the end of a command and require exit code 0.
+def require_success(
+    node: str, step: str, argv: Sequence[str], channel: "paramiko.Channel", tolerated: int = 0
+) -> list[str]:
+    """Wait for the end of a command and require exit code 0; return the lines of its standard error.
 
     Args:
         node: Name of the node, for the error.
@@ -78,6 +80,9 @@ def require_success(node: str, step: str, argv: Sequence[str], channel: "paramik
         argv: Command.
         channel: Channel of the command.
         tolerated: Another exit code that is no error.
+
+    Returns:
+        The lines.
 
     Raises:
         CommandFailed: The exit code is another.
@@ -88,6 +93,7 @@ def require_success(node: str, step: str, argv: Sequence[str], channel: "paramik
     code = exit_code(channel)
     if code not in (0, tolerated):
         raise CommandFailed(step, argv, f"exit code {code} on {node}", lines[-LAST_LINES:])
+    return lines
 
 
 def exit_code(channel: "paramiko.Channel") -> int:

@@ -1,6 +1,7 @@
 """A connection to one node: run commands, send and fetch files."""
 
 import contextlib
+import re
 import tarfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 120.0
 SILENT_SECONDS = 30.0  # without output of a command that is followed; then the connection is checked
 LINE_BYTES = 1 << 20
+UNREADABLE = re.compile(r"tar: (.+): [^:]+: [^:]+: [^:]+")  # "Warning: Cannot open: Permission denied" in any language
 FILE_CHANGED = 1  # tar's exit code if a file grew while it was read, as the log of an active run does
 
 
@@ -191,14 +193,14 @@ class Session:
             target: Local directory; remove its content after an error, since the node may be compromised.
 
         Returns:
-            Names that are not regular files and were left out.
+            Names that were left out, since they are no regular files or cannot be read.
 
         Raises:
             ContractError: The node sends something else.
             CommandFailed: The node cannot send the files.
             ConfigError: A local file cannot be written.
         """
-        argv = ["tar", "--create", "--hard-dereference", "--directory", directory, *limits]
+        argv = ["tar", "--create", "--hard-dereference", "--ignore-failed-read", "--directory", directory, *limits]
         left_out, damage = list[str](), ""
         with (
             channels.command(self._client, argv, ANSWER_SECONDS) as channel,
@@ -212,7 +214,8 @@ class Session:
                 ) from None
             except tarfile.ReadError as error:
                 damage = str(error)
-            channels.require_success(self.node, "fetch files", argv, channel, FILE_CHANGED)  # tar says why it is cut
+            # If the archive is cut, tar says why.
+            lines = channels.require_success(self.node, "fetch files", argv, channel, FILE_CHANGED)
         if damage:
             raise ContractError(f"{self.node} sends a damaged archive: {damage}")
-        return left_out
+        return left_out + [found[1] for line in lines if (found := UNREADABLE.fullmatch(line))]

@@ -1,6 +1,7 @@
 """Fetching a run: by one command at a time, only requested files, and never at the cost of an older copy."""
 
 import io
+import os
 import shutil
 import signal
 import tarfile
@@ -18,7 +19,7 @@ from orchestrator.schema import CheckpointEntry, Checkpoints, RunStatus
 from tests import builders, waiting
 from tests.stand_ins import ssh_stand_in
 from tests.stand_ins.ssh_stand_in import Answer
-from tests.unit.conftest import Start
+from tests.unit.conftest import StandIn, Start
 
 FETCH = """
 from orchestrator.runs import collected_files
@@ -46,6 +47,8 @@ new = Path(sys.argv[2])
 for name in ("checkpoints", "log"):
     collected_files._replace(new / name, target / name)
 """
+# Root without what lets it read any file; others have nothing to drop.
+UNPRIVILEGED = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
 STATUS = RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0)
 
 
@@ -139,7 +142,20 @@ def test_links_of_a_run_are_reported_as_not_fetched(run_on_head: Path, capsys: p
     (run_on_head / "output" / "twin").hardlink_to(run_on_head / "output" / "deep" / "file")
     files = tree(collect())
     assert (files["output/twin"], files["output/deep/file"]) == ("result", "result")
-    assert "1 links or special files were not fetched: output/latest" in capsys.readouterr().err
+    assert "1 links, special or unreadable files were not fetched: output/latest" in capsys.readouterr().err
+
+
+def test_file_that_cannot_be_read_is_reported_and_costs_no_other(
+    run_on_head: Path, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tools = os.environ["PATH"]
+    tar = stand_in("tar", f'PATH={tools} exec {" ".join(UNPRIVILEGED)} tar "$@"')
+    monkeypatch.setenv("PATH", f"{tar.parent}{os.pathsep}{tools}")
+    for name in ("none", "new\nline"):
+        (run_on_head / "output" / name).touch(0o000)
+    files = tree(collect())
+    assert (files["output/deep/file"], files["log"]) == ("result", "a line\n")
+    assert "2 links, special or unreadable files were not fetched: output/" in capsys.readouterr().err
 
 
 def test_run_larger_than_the_local_disk_is_not_fetched(run_on_head: Path, monkeypatch: pytest.MonkeyPatch) -> None:
