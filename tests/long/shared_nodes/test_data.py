@@ -6,9 +6,8 @@ import pytest
 
 from tests import noise
 from tests.e2e.command import Cli, docker
-from tests.e2e.shared_nodes import CLUSTER, HEAD, WORKER
+from tests.long.shared_nodes import CLUSTER, HEAD, WORKER
 
-pytestmark = pytest.mark.usefixtures("shared_nodes")
 STAGED = "/var/lib/orchestrator/data"
 
 

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.command import Cli, wait_for
-from tests.e2e.shared_nodes import CLUSTER, HEAD
+from tests.long.shared_nodes import CLUSTER, HEAD
 from tests.stand_ins import wheels
 
-pytestmark = pytest.mark.usefixtures("shared_nodes")
 REFUSING = "http://127.0.0.1:9/simple"  # a port of the head's loopback on which no service listens
 SCRIPT = """\
 import shutil, sys

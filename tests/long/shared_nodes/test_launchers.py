@@ -9,10 +9,9 @@ import pytest
 from tests.e2e import launchers
 from tests.e2e.command import Cli, docker, wait_for
 from tests.e2e.launchers import SCRIPTS, Nodes
-from tests.e2e.shared_nodes import CLUSTER
+from tests.long.shared_nodes import CLUSTER
 
-pytestmark = pytest.mark.usefixtures("shared_nodes")
-DISTRIBUTE = Path(__file__).parents[2] / "docs" / "examples" / "distribute"
+DISTRIBUTE = Path(__file__).parents[3] / "docs" / "examples" / "distribute"
 
 
 @pytest.fixture(params=["horovod", "mpirun", "tensorflow", "plain"])

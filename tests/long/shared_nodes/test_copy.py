@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.command import Cli, wait_for
-from tests.e2e.shared_nodes import CLUSTER, HEAD
+from tests.long.shared_nodes import CLUSTER, HEAD
 
-pytestmark = pytest.mark.usefixtures("shared_nodes")
 SIZE, PIECE, CUTS = 2 << 30, 4 << 20, 3
 # The sshd of connections that run a command, in both directions; never the listener.
 SESSIONS = "ps -eo pid=,args= | grep 'sshd: orchestrator' | grep -v 'priv\\|grep'"

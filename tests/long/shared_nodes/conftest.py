@@ -1,16 +1,14 @@
-"""Two local nodes that files of long tests share, since a deploy takes longer than most of their tests."""
+"""The cluster of this package, removed after its last test: other tests require that nothing is left on the engine."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from tests.e2e.command import Cli
-
-CLUSTER = "e2e-shared"
-HEAD, WORKER = f"{CLUSTER}-head", f"{CLUSTER}-worker-0"
+from tests.long.shared_nodes import CLUSTER
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package", autouse=True)
 def shared_nodes(cli: Cli) -> Iterator[None]:
     cli("deploy", "--nodes", "2", "--jupyter", "--no-monitoring", cluster=CLUSTER)
     yield
