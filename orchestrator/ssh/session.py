@@ -38,10 +38,10 @@ class Session:
 
     def run(self, argv: Sequence[str], timeout: float = ANSWER_SECONDS) -> Answer:
         """Run ``argv`` to its end. Raises Unreachable if the connection breaks or is silent for ``timeout`` seconds."""
-        with channels.command(self._client, argv, timeout) as channel:
+        with channels.command(self._client, argv, timeout) as (channel, error_output):
             channel.shutdown_write()
-            with channel.makefile("rb") as out, channel.makefile_stderr("rb") as err:
-                output, errors = channels.bounded(self.node, out), channels.bounded(self.node, err)
+            with channel.makefile("rb") as file:
+                output, errors = channels.bounded(self.node, file), channels.bounded(self.node, error_output)
             return Answer(channels.exit_code(channel), output.decode(errors="replace"), errors.decode(errors="replace"))
 
     def must(self, step: str, argv: Sequence[str], timeout: float = ANSWER_SECONDS) -> str:
@@ -70,7 +70,7 @@ class Session:
 
         Raises Unreachable if the connection breaks before the command ends, or the node answers nothing any more.
         """
-        with channels.command(self._client, argv, SILENT_SECONDS) as channel:
+        with channels.command(self._client, argv, SILENT_SECONDS) as (channel, _):
             while piece := self._next_piece(channel):
                 yield piece
             channels.exit_code(channel)  # a broken connection ends the output, too
@@ -103,14 +103,14 @@ class Session:
             CommandFailed: The exit code is not 0.
             Unreachable: The connection breaks or is silent for too long.
         """
-        with channels.command(self._client, argv, timeout) as channel:
+        with channels.command(self._client, argv, timeout) as (channel, errors):
             channel.shutdown_write()
             while piece := channel.recv(pack_tar.WINDOW):
                 limit -= len(piece)
                 if limit < 0:
                     raise ContractError(f"{self.node} sends more than was requested: {step}")
                 yield piece
-            channels.require_success(self.node, step, argv, channel)
+            channels.require_success(self.node, step, argv, channel, errors)
 
     def write(self, step: str, argv: Sequence[str], pieces: Iterable[bytes], timeout: float = ANSWER_SECONDS) -> None:
         """Run ``argv`` with ``pieces`` as its standard input.
@@ -125,13 +125,13 @@ class Session:
             CommandFailed: The exit code is not 0.
             Unreachable: The connection breaks or is silent for too long.
         """
-        with channels.command(self._client, argv, timeout) as channel:
+        with channels.command(self._client, argv, timeout) as (channel, errors):
             with contextlib.suppress(pack_tar.Refused):
                 target = pack_tar.Input(channel)
                 for piece in pieces:
                     target.write(piece)
             channel.shutdown_write()
-            channels.require_success(self.node, step, argv, channel)
+            channels.require_success(self.node, step, argv, channel, errors)
 
     def converse(self, step: str, argv: Sequence[str], text: str) -> Generator[str]:
         """Run ``argv`` with ``text`` on its standard input, which stays open, and yield lines of output as they come.
@@ -151,14 +151,17 @@ class Session:
             ContractError: A line is too long.
             Unreachable: The connection breaks or is silent for too long.
         """
-        with channels.command(self._client, argv, ANSWER_SECONDS) as channel, channel.makefile("rb") as output:
+        with (
+            channels.command(self._client, argv, ANSWER_SECONDS) as (channel, errors),
+            channel.makefile("rb") as output,
+        ):
             with contextlib.suppress(pack_tar.Refused):  # its own error output says why
                 pack_tar.Input(channel).write(text.encode())
             while line := output.readline(LINE_BYTES + 1):
                 if len(line) > LINE_BYTES:
                     raise ContractError(f"{self.node} sends a line of more than {LINE_BYTES >> 20} MiB")
                 yield line.decode(errors="replace")
-            channels.require_success(self.node, step, argv, channel)
+            channels.require_success(self.node, step, argv, channel, errors)
 
     def send(self, files: Mapping[str, Path], directory: str, on_file: Callable[[int], None] | None = None) -> None:
         """Send local files into a directory on the node; links are followed.
@@ -174,14 +177,14 @@ class Session:
             Unreachable: The connection breaks or is silent for too long.
         """
         argv = ["tar", "--extract", "--directory", directory]
-        with channels.command(self._client, argv, ANSWER_SECONDS) as channel:
+        with channels.command(self._client, argv, ANSWER_SECONDS) as (channel, errors):
             with contextlib.suppress(pack_tar.Refused), pack_tar.archive(pack_tar.Input(channel)) as archive:
                 for count, (name, path) in enumerate(files.items()):
                     pack_tar.add(archive, name, path)
                     if on_file:
                         on_file(count + 1)
             channel.shutdown_write()
-            channels.require_success(self.node, "send files", argv, channel)
+            channels.require_success(self.node, "send files", argv, channel, errors)
 
     def fetch(self, directory: str, limits: Mapping[str, int], target: Path) -> list[str]:
         """Copy files in ``directory`` on the node into the empty local directory ``target``.
@@ -203,7 +206,7 @@ class Session:
         argv = ["tar", "--create", "--hard-dereference", "--ignore-failed-read", "--directory", directory, *limits]
         left_out, damage = list[str](), ""
         with (
-            channels.command(self._client, argv, ANSWER_SECONDS) as channel,
+            channels.command(self._client, argv, ANSWER_SECONDS) as (channel, errors),
             channel.makefile("rb", pack_tar.CHUNK) as pipe,
         ):
             try:
@@ -215,7 +218,7 @@ class Session:
             except tarfile.ReadError as error:
                 damage = str(error)
             # If the archive is cut, tar says why.
-            lines = channels.require_success(self.node, "fetch files", argv, channel, FILE_CHANGED)
+            lines = channels.require_success(self.node, "fetch files", argv, channel, errors, FILE_CHANGED)
         if damage:
             raise ContractError(f"{self.node} sends a damaged archive: {damage}")
         return left_out + [found[1] for line in lines if (found := UNREADABLE.fullmatch(line))]

@@ -107,10 +107,17 @@ def _in_shell(channel: paramiko.Channel, command: str) -> int:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(["sh", "-c", command], bufsize=0, **pipes) as child:  # type: ignore[call-overload]
         threading.Thread(target=_feed, args=(channel, child.stdin), daemon=True).start()
-        while piece := child.stdout.read(1 << 16):
-            channel.sendall(piece)
-        channel.sendall_stderr(child.stderr.read())
+        errors = threading.Thread(target=_relay, args=(child.stderr, channel.sendall_stderr), daemon=True)
+        errors.start()
+        _relay(child.stdout, channel.sendall)
+        errors.join()
     return int(child.returncode)
+
+
+def _relay(output: IO[bytes], send: Callable[[bytes], None]) -> None:
+    with suppress(OSError, EOFError):  # the client has seen enough, or its connection broke
+        while piece := output.read(1 << 16):
+            send(piece)
 
 
 def _feed(channel: paramiko.Channel, stdin: IO[bytes]) -> None:

@@ -1,14 +1,15 @@
 """Commands and files over one connection that breaks, or whose local files change."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
 from orchestrator import ssh
-from orchestrator.errors import ConfigError
-from orchestrator.ssh import Unreachable, pack_tar, session
+from orchestrator.errors import ConfigError, ContractError
+from orchestrator.ssh import Session, Unreachable, channels, pack_tar, session
 from tests.stand_ins import cutting_relay, ssh_stand_in
 from tests.waiting import until
 
@@ -49,6 +50,37 @@ def test_command_that_is_silent_for_long_is_followed(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(session, "SILENT_SECONDS", 0.2)
     with ssh_stand_in.session() as head:
         assert b"".join(head.follow(["sh", "-c", "echo begun; sleep 1; echo ended"])) == b"begun\nended\n"
+
+
+LONG = f"head -c {2 * pack_tar.WINDOW} /dev/zero >&2; "
+COMPLAINS = ["sh", "-c", f"{LONG} echo ended"]
+RUN_TO_THE_END: dict[str, Callable[[Session], object]] = {
+    "run": lambda head: head.run(COMPLAINS, timeout=3.0).output.encode(),
+    "read": lambda head: b"".join(head.read("read", COMPLAINS, 100, timeout=3.0)),
+    "converse": lambda head: "".join(head.converse("ask", COMPLAINS, "")).encode(),
+}
+
+
+@pytest.mark.parametrize("run", RUN_TO_THE_END.values(), ids=RUN_TO_THE_END)
+def test_command_with_a_long_standard_error_ends(
+    monkeypatch: pytest.MonkeyPatch, run: Callable[[Session], object]
+) -> None:
+    monkeypatch.setattr(session, "ANSWER_SECONDS", 3.0)
+    with ssh_stand_in.session() as head:
+        assert run(head) == b"ended\n"
+
+
+def test_command_with_a_long_standard_error_takes_its_input(tmp_path: Path) -> None:
+    written = tmp_path / "written"
+    with ssh_stand_in.session() as head:
+        head.write("write", ["sh", "-c", f"{LONG} exec cat > {written}"], [bytes(4 * pack_tar.WINDOW)], timeout=3.0)
+    assert written.stat().st_size == 4 * pack_tar.WINDOW
+
+
+def test_too_long_standard_error_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(channels, "ANSWER_BYTES", pack_tar.WINDOW)
+    with ssh_stand_in.session() as head, pytest.raises(ContractError, match="sends more than 2 MiB of answer"):
+        head.run(COMPLAINS, timeout=3.0)
 
 
 def test_file_that_becomes_shorter_while_it_is_sent_is_named(tmp_path: Path) -> None:
