@@ -9,7 +9,7 @@ from typing import Any
 from orchestrator.cluster import Cluster, Node
 from orchestrator.errors import ConfigError
 from orchestrator.schema.bounded_files import shown
-from orchestrator.ssh.openssh import proxied, ssh_options, tunnel
+from orchestrator.ssh.openssh import escaped, proxied, ssh_options, tunnel
 
 EXPORTERS = {"node": 9100, "orchestrator": 9401, "dcgm": 9400}  # ports, by the name of Prometheus' job
 WITHOUT_DCGM = (None, "none", "vgpu")  # drivers; trainer-exporter monitors vGPUs
@@ -39,7 +39,7 @@ def inventory(
     """
     common = {
         "ansible_user": cluster.ssh_user,
-        "ansible_ssh_private_key_file": str(key),
+        "ansible_ssh_private_key_file": escaped(key),  # which Ansible puts between quotation marks
         "ansible_ssh_common_args": shlex.join(ssh_options(known_hosts)),
         "ansible_python_interpreter": "/usr/bin/python3",
         "cluster_name": cluster.name,

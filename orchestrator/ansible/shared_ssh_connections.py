@@ -14,6 +14,7 @@ from orchestrator.errors import CommandFailed
 from orchestrator.state import StateDir
 
 SOCKETS = "orchestrator-"  # then random letters
+SPECIAL = set("%$\"'\\ ")  # characters in paths to which ssh gives a meaning
 LONGEST_RUNTIME = 53  # bytes, of 104: ssh and Ansible add 30, and the name of the directory has 21
 
 
@@ -52,13 +53,20 @@ def link(state_dir: StateDir) -> Path:
 
 
 def _runtime() -> Path:
-    """Return a directory for temporary files with a short path: ssh limits the path of a socket to 104 bytes."""
+    """Return a directory for temporary files with a short path: ssh limits the path of a socket to 104 bytes.
+
+    Ansible does not escape the path in ssh's options, so a path with special characters is not used either.
+    """
     runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
     private = (
         runtime.is_absolute() and _is_users_directory(runtime) and not stat.S_IMODE(runtime.stat().st_mode) & 0o077
     )
     usual = [*([runtime] if private else []), Path(tempfile.gettempdir())]
-    return next((path for path in usual if len(os.fsencode(path)) <= LONGEST_RUNTIME), Path("/tmp"))  # noqa: S108
+    return next((path for path in usual if _is_usable(path)), Path("/tmp"))  # noqa: S108
+
+
+def _is_usable(path: Path) -> bool:
+    return len(os.fsencode(path)) <= LONGEST_RUNTIME and not SPECIAL & set(str(path))
 
 
 def _is_users_directory(path: Path) -> bool:

@@ -13,7 +13,7 @@ from orchestrator.errors import command
 from orchestrator.lazy_imports import LazyModule
 from orchestrator.schema.bounded_files import read_text
 from orchestrator.ssh.channels import Unreachable
-from orchestrator.ssh.openssh import proxied, ssh_options, tunnel
+from orchestrator.ssh.openssh import identity, proxied, ssh_options, tunnel
 from orchestrator.ssh.parse_answers import parsed
 from orchestrator.ssh.route import Route, open_route
 from orchestrator.ssh.session import Answer, Session
@@ -189,5 +189,5 @@ def client_command(
     """
     node = cluster.nodes[name]
     through = proxied(tunnel(cluster, name, state_dir.key, state_dir.known_hosts))
-    login = ["ssh", "-i", str(state_dir.key), *ssh_options(state_dir.known_hosts), *through, *options]
+    login = ["ssh", *identity(state_dir.key), *ssh_options(state_dir.known_hosts), *through, *options]
     return [*login, "-p", str(node.port), f"{cluster.ssh_user}@{node.address}", *argv]

@@ -18,13 +18,28 @@ def ssh_options(known_hosts: Path) -> list[str]:
     The user's ssh configuration is ignored.
     """
     options = {
-        "UserKnownHostsFile": f'"{known_hosts}"',
+        "UserKnownHostsFile": quoted(known_hosts),
         "StrictHostKeyChecking": "yes",
         "IdentitiesOnly": "yes",
         **ALIVE,
         "ConnectTimeout": "10",
     }
     return ["-F", os.devnull, *_words(options)]
+
+
+def identity(key: Path) -> list[str]:
+    """Return the option for a private key. In the value of ``-i``, a percent sign cannot be escaped."""
+    return ["-o", f"IdentityFile={quoted(key)}"]
+
+
+def quoted(path: Path) -> str:
+    """Return a path as the value of an option (ssh_config(5), TOKENS)."""
+    return f'"{escaped(path)}"'
+
+
+def escaped(path: Path) -> str:
+    """Return a path as a program writes it between quotation marks into an option."""
+    return str(path).replace("%", "%%").replace("\\", r"\\").replace('"', r"\"")
 
 
 def _words(options: Mapping[str, str]) -> list[str]:
@@ -48,7 +63,7 @@ def tunnel(cluster: Cluster, name: str, key: Path, known_hosts: Path) -> list[st
     node = cluster.nodes[name]
     if cluster.behind(name):
         head = cluster.nodes[cluster.head]
-        through = ["ssh", "-i", str(key), *ssh_options(known_hosts), "-o", "BatchMode=yes", "-p", str(head.port)]
+        through = ["ssh", *identity(key), *ssh_options(known_hosts), "-o", "BatchMode=yes", "-p", str(head.port)]
         through = [*through, *proxied(tunnel(cluster, cluster.head, key, known_hosts))]
         return [*through, "-W", f"{node.address}:{node.port}", f"{cluster.ssh_user}@{head.address}"]
     if cluster.jump and cluster.jump.startswith(IAP):

@@ -81,6 +81,9 @@ class _Server(paramiko.ServerInterface):
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
 
+    def get_allowed_auths(self, username: str) -> str:
+        return "publickey"
+
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
         return paramiko.common.AUTH_SUCCESSFUL
 

@@ -13,7 +13,7 @@ from orchestrator import process, ssh
 from orchestrator.config import Config, Host, expanded
 from orchestrator.errors import CommandFailed
 from orchestrator.process import background
-from orchestrator.ssh import Unreachable
+from orchestrator.ssh import Unreachable, openssh
 
 SECONDS = 60.0
 # No questions, and none of the user's settings that are for terminals.
@@ -52,10 +52,11 @@ class Login(BaseModel):
     @property
     def words(self) -> list[str]:
         """Return the arguments of `ssh`."""
-        flags = {"-i": self.identity, "-J": self.jump, "-p": self.port}
+        key = openssh.identity(Path(self.identity)) if self.identity else []
+        key += ["-o", "IdentitiesOnly=yes"] if self.identity else []  # sshd hangs up after a few wrong keys
+        flags = {"-J": self.jump, "-p": self.port}
         options = [word for option, value in flags.items() if value for word in (option, str(value))]
-        options += ["-o", "IdentitiesOnly=yes"] if self.identity else []  # sshd hangs up after a few wrong keys
-        return [*options, f"{self.user}@{self.address}" if self.user else self.address]
+        return [*key, *options, f"{self.user}@{self.address}" if self.user else self.address]
 
 
 class Resolved(BaseModel):

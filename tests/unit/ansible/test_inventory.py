@@ -1,5 +1,6 @@
 """The inventory of a cluster, and Prometheus' targets."""
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,14 @@ def test_nvidias_exporter_runs_where_driver_and_trainer_allow(trainer: str, driv
 def test_nodes_with_gpus_are_in_the_group_gpu() -> None:
     children = builders.inventory(builders.cluster(nodes=2, gpus=1))["all"]["children"]
     assert list(children["gpu"]["hosts"]) == ["demo-head", "demo-worker-0"]
+
+
+def test_paths_in_the_inventory_are_escaped_for_ssh() -> None:
+    cluster, directory = builders.cluster(), Path('/50% "a"')
+    keys = builders.host_keys(cluster)
+    values = inventory.inventory(cluster, directory / "key", directory / "known", keys, {})["all"]["vars"]
+    assert values["ansible_ssh_private_key_file"] == r"/50%% \"a\"/key"
+    assert r'UserKnownHostsFile="/50%% \"a\"/known"' in shlex.split(values["ansible_ssh_common_args"])
 
 
 def test_inventory_pins_and_checks_every_host_key() -> None:

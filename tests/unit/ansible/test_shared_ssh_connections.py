@@ -45,6 +45,13 @@ def test_long_path_of_temporary_directory_is_not_used(monkeypatch: pytest.Monkey
     assert shared_ssh_connections._runtime() == Path("/tmp")
 
 
+def test_temporary_directory_whose_name_ssh_changes_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="50%") as expanded:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", expanded)
+        monkeypatch.setattr(tempfile, "tempdir", expanded)
+        assert shared_ssh_connections._runtime() == Path("/tmp")
+
+
 def test_only_own_directories_are_removed_through_the_link(tmp_path: Path) -> None:
     state_dir = state.for_cluster("demo")
     state_dir.ansible.mkdir(parents=True)

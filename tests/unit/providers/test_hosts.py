@@ -277,9 +277,9 @@ def test_login_has_the_users_values_and_ssh_decides_the_rest() -> None:
     values = {"addresses": ["10.0.0.10", "guest@10.0.0.11:2222"], "identity": "/keys/a", "jump": "gate@10.0.0.10:2022"}
     settings = config(hosts=values)
     first, second = (login.of(settings, host) for host in settings.hosts.addresses)
-    only = ["-o", "IdentitiesOnly=yes"]
-    assert first.words == ["-i", "/keys/a", *only, "10.0.0.10"]  # the route to the others
-    assert second.words == ["-i", "/keys/a", "-J", "gate@10.0.0.10:2022", "-p", "2222", *only, "guest@10.0.0.11"]
+    key = ["-o", 'IdentityFile="/keys/a"', "-o", "IdentitiesOnly=yes"]
+    assert first.words == [*key, "10.0.0.10"]  # the route to the others
+    assert second.words == [*key, "-J", "gate@10.0.0.10:2022", "-p", "2222", "guest@10.0.0.11"]
     assert str(second) == "guest@10.0.0.11:2222"
 
 

@@ -38,7 +38,7 @@ def test_directly_reachable_node_needs_no_tunnel() -> None:
 
 def test_worker_is_reached_through_the_head_with_pinned_host_keys() -> None:
     command = openssh.tunnel(behind_the_head(), "demo-worker-0", KEY, KNOWN)
-    assert command[:3] == ["ssh", "-i", "k"]
+    assert command[:3] == ["ssh", "-o", 'IdentityFile="k"']
     assert "StrictHostKeyChecking=yes" in command
     assert command[-3:] == ["-W", "10.0.0.11:22", "orchestrator@198.51.100.7"]
 

@@ -4,12 +4,14 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from orchestrator import ssh, state
 from orchestrator.ssh import Unreachable
 from tests import builders
+from tests.stand_ins import ssh_stand_in
 
 
 def test_at_most_eight_connections_at_once_through_a_jump_host() -> None:
@@ -28,7 +30,7 @@ def test_terminal_command_uses_own_key_and_pinned_host_key() -> None:
     state_dir = state.for_cluster("demo")
     assert ssh.client_command(state_dir, builders.cluster(), "demo-worker-0", ["ls -l"]) == [
         "ssh",
-        *("-i", str(state_dir.key)),
+        *("-o", f'IdentityFile="{state_dir.key}"'),
         *("-F", "/dev/null"),
         *("-o", f'UserKnownHostsFile="{state_dir.known_hosts}"'),
         *("-o", "StrictHostKeyChecking=yes"),
@@ -40,6 +42,16 @@ def test_terminal_command_uses_own_key_and_pinned_host_key() -> None:
         "orchestrator@10.0.0.11",
         "ls -l",
     ]
+
+
+@pytest.mark.parametrize("name", ["50% done", "%h", "it's", 'so "called"', "back\\slash \\", "{curly} #1"])
+def test_terminal_command_works_with_any_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / name))
+    with ssh_stand_in.listening(ssh_stand_in.honest) as (port, host_key):
+        state_dir, cluster = ssh_stand_in.deployed(port, host_key)
+        command = ssh.client_command(state_dir, cluster, "demo-head", ["echo hello"], ["-o", "BatchMode=yes"])
+        ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert (ended.stdout, ended.stderr) == ("hello\n", "")
 
 
 def test_all_nodes_are_contacted_and_failures_have_reasons() -> None:
