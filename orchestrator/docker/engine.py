@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import docker.context.config
     import docker.credentials
     import docker.errors
+    import docker.tls
     import docker.utils.build
     import requests
     import urllib3
@@ -28,6 +29,7 @@ else:
 
 _NOT_RUNNING = "start Docker (`sudo systemctl start docker`), or install it: https://docs.docker.com/engine/install"
 ANSWER_SECONDS, BUILD_SECONDS = 60, 3600
+TLS_HOST = "tcp://localhost:2376"  # of `docker` with DOCKER_TLS_VERIFY alone
 CONTAINERD = Path("/var/lib/containerd")
 
 Answer = TypeVar("Answer")
@@ -39,8 +41,8 @@ class Engine:
     def __init__(self) -> None:
         """Connect. Raises PreflightError, with the remedy, if the engine does not answer."""
         try:
-            self.host = os.environ.get("DOCKER_HOST") or _host_of_context(os.environ.get("DOCKER_CONTEXT"))
-            self.client = docker.DockerClient(base_url=self.host, timeout=ANSWER_SECONDS)
+            self.host, self._tls = _endpoint()
+            self.client = self._connect(ANSWER_SECONDS)
             self.facts: dict[str, Any] = self.client.info()
         except (docker.errors.DockerException, requests.RequestException) as error:
             denied = "Permission denied" in str(error)
@@ -53,6 +55,9 @@ class Engine:
             reason = shown(str(error))
             hint = "check DOCKER_HOST, DOCKER_CONTEXT, and config.json and contexts in ~/.docker (or $DOCKER_CONFIG)"
             raise PreflightError(f"Docker's settings cannot be used: {type(error).__name__}: {reason}", hint) from error
+
+    def _connect(self, seconds: int) -> "docker.DockerClient":
+        return docker.DockerClient(base_url=self.host, tls=self._tls or False, timeout=seconds)
 
     @property
     def is_local(self) -> bool:
@@ -115,7 +120,7 @@ class Engine:
     @cached_property
     def patient(self) -> "docker.DockerClient":
         """Return a client for requests that take long and are silent meanwhile."""
-        return docker.DockerClient(base_url=self.host, timeout=BUILD_SECONDS)
+        return self._connect(BUILD_SECONDS)
 
     def with_credentials(self, request: Callable[["docker.APIClient"], Answer]) -> Answer:
         """Return the answer to ``request``, which is sent without credentials if Docker's helper for them fails."""
@@ -133,21 +138,44 @@ class Engine:
     @cached_property
     def _without_helpers(self) -> "docker.DockerClient":
         """Return a client that uses only the credentials in Docker's configuration file."""
-        client = docker.DockerClient(base_url=self.host, timeout=ANSWER_SECONDS)
+        client = self._connect(ANSWER_SECONDS)
         api: Any = client.api
         auths = api._auth_configs.auths or {docker.auth.INDEX_NAME: {}}  # the SDK would read the file again for none
         api._auth_configs = docker.auth.AuthConfig({"auths": auths})
         return client
 
 
-def _host_of_context(name: str | None) -> str:
-    """Return the engine's address in Docker's context ``name`` (default: the current one). Raises PreflightError."""
+def _endpoint() -> "tuple[str, docker.tls.TLSConfig | None]":
+    """Return the engine's address and its TLS settings, as ``docker`` chooses them. Raises PreflightError."""
+    if host := os.environ.get("DOCKER_HOST"):
+        return host, _tls_of_environment()
+    context = _context(os.environ.get("DOCKER_CONTEXT"))
+    if context.Name != "default":
+        return str(context.Host), context.TLSConfig
+    tls = _tls_of_environment()
+    return TLS_HOST if tls else str(context.Host), tls
+
+
+def _tls_of_environment() -> "docker.tls.TLSConfig | None":
+    """Return the TLS settings of the environment. Raises PreflightError if a file is missing."""
+    if not os.environ.get("DOCKER_TLS_VERIFY"):  # without it, `docker` ignores DOCKER_CERT_PATH
+        return None
+    try:
+        return docker.utils.kwargs_from_env()["tls"]
+    except docker.errors.TLSParameterError as error:
+        directory = os.environ.get("DOCKER_CERT_PATH") or "~/.docker"
+        remedy = "set DOCKER_CERT_PATH to their directory, or `unset DOCKER_TLS_VERIFY`"
+        raise PreflightError(f"{directory} lacks ca.pem, cert.pem or key.pem for DOCKER_TLS_VERIFY", remedy) from error
+
+
+def _context(name: str | None) -> "docker.context.Context":
+    """Return Docker's context ``name`` (default: the current one). Raises PreflightError."""
     context = docker.context.ContextAPI.get_context(name)
     if context is None:
         remedy = "`unset DOCKER_CONTEXT`" if name else "`docker context use default`"
         missing = name or docker.context.config.get_current_context_name()
         raise PreflightError(f"Docker has no context {missing!r}", remedy)
-    return str(context.Host)
+    return context
 
 
 def sent_paths(directory: Path, ignored: list[str], dockerfile: str) -> set[str]:

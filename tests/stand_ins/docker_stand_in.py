@@ -1,6 +1,7 @@
 """A stand-in for Docker Engine on loopback, which answers the tests' calls from recordings in this file."""
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -84,10 +85,12 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def listening(answers: Answers, removed: list[str] | None = None) -> Iterator[str]:
+def listening(answers: Answers, removed: list[str] | None = None, tls: ssl.SSLContext | None = None) -> Iterator[str]:
     """Yield the DOCKER_HOST of an engine that gives ``answers`` and the default ones, and adds what it ``removed``."""
     handler = partial(Handler, {**USUAL, **answers}, [] if removed is None else removed)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    if tls:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield f"tcp://127.0.0.1:{server.server_port}"
