@@ -87,13 +87,24 @@ def plan(config: Config) -> Plan:
     if terraform.has_root(config.provider):
         with (
             progress.step("Planning"),
-            TemporaryDirectory(prefix="orchestrator-plan-") as temporary,
+            _temporary_directory() as temporary,
             _keeping_the_log(state_dir),
         ):
-            draft = StateDir(Path(temporary) / config.name)
+            draft = StateDir(temporary / config.name)
             values = variables(state_dir if state_dir.key.exists() else draft, config, provider, record)
             changes = terraform.plan(draft, config.provider, values, state_dir)
     return Plan(changes, provider.priced(config))
+
+
+@contextmanager
+def _temporary_directory() -> Iterator[Path]:
+    """Create a directory next to those of clusters: Terraform executes providers there, which /tmp may not allow."""
+    root = state.root()
+    with state.usable(root):
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        directory = TemporaryDirectory(prefix=".plan-", dir=root)
+    with directory as path:
+        yield Path(path)
 
 
 @contextmanager
