@@ -10,7 +10,8 @@ from rich.live import Live
 
 from orchestrator import plot, progress, state
 from orchestrator.cli import chosen_cluster, monitoring_tables, output
-from orchestrator.cli.notebook import Open, hold
+from orchestrator.cli.held_tunnel import held_tunnel
+from orchestrator.cli.notebook import Open
 from orchestrator.cli.options import ConfigFile, Json, Name
 from orchestrator.cli.runs import RunName
 from orchestrator.cluster import Cluster
@@ -100,22 +101,20 @@ def dashboard(
     services = [*([] if lack else [connection.GRAFANA]), connection.PROMETHEUS, connection.ALERTMANAGER]
     ports = tunnel.free_ports(services, port)
     addresses = {service.name: f"http://{tunnel.LOCALHOST}:{local_port}" for service, local_port in ports.items()}
-    opened = tunnel.open_tunnel(state_dir, cluster, ports, connection.ANSWER_SECONDS)
-    with opened as open_tunnel, suppress(KeyboardInterrupt):
+    browse = addresses[services[0].name] if browser else None
+    with held_tunnel(state_dir, cluster, ports, connection.ANSWER_SECONDS, browse):
         if json:
             output.as_json(_described(state_dir, addresses, lack))
         else:
             _say(state_dir, addresses, lack)
-        hold(open_tunnel, addresses[services[0].name] if browser else None)
 
 
 def _ray_dashboard(state_dir: StateDir, cluster: Cluster, port: int | None, browser: bool, json: bool) -> None:
     ports = tunnel.free_ports([connection.RAY], port)
     address = f"http://{tunnel.LOCALHOST}:{ports[connection.RAY]}"
-    with tunnel.open_tunnel(state_dir, cluster, ports, RAY_SECONDS) as open_tunnel, suppress(KeyboardInterrupt):
+    with held_tunnel(state_dir, cluster, ports, RAY_SECONDS, address if browser else None):
         token = connection.ray_token(state_dir, cluster)
         output.as_json({"ray": address, "token": token}) if json else output.line(f"Ray: {address} (token {token})")
-        hold(open_tunnel, address if browser else None)
 
 
 def _described(state_dir: StateDir, addresses: dict[str, str], lack: str) -> dict[str, object]:
