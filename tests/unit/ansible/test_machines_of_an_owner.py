@@ -85,3 +85,56 @@ def test_mounted_directory_of_the_node_is_kept(
 def test_directory_of_the_node_is_removed(tmp_path: Path, record: dict[str, str]) -> None:
     assert exit_code(tmp_path, "current_configuration/tasks/absent.yml", 0, **record) == 0
     assert not (tmp_path / "lib").exists()
+
+
+OF_ANSIBLE = "#!/bin/sh\nexit 101\n"  # written by the module apt for policy_rc_d: 101
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Path:
+    """Return the path of policy-rc.d on a machine whose owner has none."""
+    program(tmp_path, "apt-get", "exit 0")
+    (tmp_path / "usr" / "sbin").mkdir(parents=True)
+    return tmp_path / "usr" / "sbin" / "policy-rc.d"
+
+
+def run_scripts(machine: Path, *names: str) -> None:
+    text = "\n".join((ROLES / "operating_system" / "files" / f"{name}_service_policy.sh").read_text() for name in names)
+    text = text.replace("/usr/sbin/", f"{machine}/usr/sbin/").replace("/var/lib/", f"{machine}/lib/")
+    path = f"{machine / 'bin'}:{os.environ['PATH']}"
+    subprocess.run(["sh", "-c", text], env={**os.environ, "PATH": path}, check=True)
+
+
+def set_policy(path: Path, text: str | None) -> None:
+    path.unlink(missing_ok=True)
+    if text is not None:
+        path.write_text(text)
+        path.chmod(0o755)
+
+
+@pytest.mark.parametrize("next_command", [["restore"], ["restore", "save"]], ids=["teardown", "deploy"])
+@pytest.mark.parametrize("left", [OF_ANSIBLE, "", None], ids=["written", "empty", "moved away"])
+@pytest.mark.parametrize("own", [None, "#!/bin/sh\nexit 104\n", OF_ANSIBLE], ids=["none", "allows", "forbids"])
+def test_policy_for_services_is_restored_after_an_interrupted_deploy(
+    tmp_path: Path, policy: Path, own: str | None, left: str | None, next_command: list[str]
+) -> None:
+    set_policy(policy, own)
+    run_scripts(tmp_path, "restore", "save")
+    set_policy(policy, left)
+    run_scripts(tmp_path, *next_command)
+    assert (policy.read_text() if policy.exists() else None) == own
+    assert own is None or os.access(policy, os.X_OK)
+    assert (tmp_path / "lib" / "orchestrator" / "policy-rc.d").exists() == ("save" in next_command)
+
+
+def test_policy_that_the_owner_changed_later_stays(tmp_path: Path, policy: Path) -> None:
+    run_scripts(tmp_path, "restore", "save")
+    set_policy(policy, "#!/bin/sh\nexit 104\n")
+    run_scripts(tmp_path, "restore")
+    assert policy.read_text() == "#!/bin/sh\nexit 104\n"
+
+
+def test_policy_without_an_interrupted_deploy_stays(tmp_path: Path, policy: Path) -> None:
+    set_policy(policy, OF_ANSIBLE)
+    run_scripts(tmp_path, "restore")
+    assert policy.read_text() == OF_ANSIBLE

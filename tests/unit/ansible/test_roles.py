@@ -70,3 +70,14 @@ def test_teardown_releases_the_driver_of_hosts_whose_gpus_are_not_used_any_more(
         if task["ansible.builtin.include_role"]["name"] == "nvidia"
     ]
     assert hosts == ["all"]
+
+
+def test_policy_for_services_is_saved_before_packages_are_installed() -> None:
+    """Only the play of operating_system comes before; record_checksums removes the copy at the end of the deploy."""
+    plays = yaml.safe_load((ROLES.parent / "site.yml").read_text())
+    roles = [role for play in plays for role in play.get("roles", [])]
+    with_policy = {path.parts[-3] for path in ROLES.glob("*/tasks/*.yml") if "policy_rc_d" in path.read_text()}
+    assert with_policy == {"exporters", "grafana", "prometheus"}
+    assert all(roles.index("operating_system") < roles.index(role) for role in with_policy)
+    record = (ROLES / "current_configuration" / "templates" / "record_checksums.sh.j2").read_text()
+    assert record.splitlines()[-1].startswith('rm -f "$(dirname "$record")/policy-rc.d"')
