@@ -7,6 +7,7 @@ from pydantic import Field, field_validator
 
 from orchestrator.config.section import MAX_CYCLE, MAX_FUSION, Section
 from orchestrator.schema.bounded_files import shown
+from orchestrator.schema.training import HOROVODS_LARGEST_MESSAGE, OUR_LARGEST_MESSAGE
 
 # A name becomes part of a systemd unit, and of Ansible's variables. Linux allows 15 characters.
 INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,14}")
@@ -44,8 +45,9 @@ class Launch(Section):
         None,
         ge=0,
         le=MAX_FUSION,
-        description="largest message of Horovod, in MiB; default: the recipe's; else 32 (train) or 128 (your own"
-        " scripts); with autotune Horovod's choice",
+        description="largest message of Horovod, in MiB; default: the recipe's; else"
+        f" {OUR_LARGEST_MESSAGE} (our trainer) or {HOROVODS_LARGEST_MESSAGE} (other engines and your own scripts); with"
+        " autotune Horovod's choice",
     )
     autotune: bool | None = Field(
         None,

@@ -5,10 +5,10 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from orchestrator.prediction.ready_gradients import Gradient
+from orchestrator.schema.training import HOROVODS_LARGEST_MESSAGE, OUR_LARGEST_MESSAGE
 
 Engine = Literal["ours", "horovod", "torch-ddp", "parameter-server"]
-GROUP = 32 << 20  # bytes: trainer/comm/allreduce.GROUP_BYTES
-FUSION = 64 << 20  # bytes: Horovod's default up to 0.21; a cycle's gradients seldom fill it
+GROUP, FUSION = OUR_LARGEST_MESSAGE << 20, HOROVODS_LARGEST_MESSAGE << 20  # bytes
 # Bytes (PyTorch 2, torch.nn.parallel.DistributedDataParallel and compute_bucket_assignment_by_size in reducer.cpp).
 FIRST_BUCKET, BUCKET = 1 << 20, 25 << 20
 

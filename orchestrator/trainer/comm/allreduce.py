@@ -12,11 +12,13 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from orchestrator.schema import Communication, TrainConfig
+from orchestrator.schema.training import HOROVODS_LARGEST_MESSAGE, OUR_LARGEST_MESSAGE
 from orchestrator.trainer.comm import compressed
 from orchestrator.trainer.tensorflow_operations import casts, clock
 
-GROUP_BYTES = 32 << 20  # of float32 gradients, without a fusion threshold; one gradient may be larger
-DEFAULTS = {"HOROVOD_CYCLE_TIME": 1.0, "HOROVOD_FUSION_THRESHOLD": 128 << 20}  # Horovod 0.28.1: operations.cc
+GROUP_BYTES = OUR_LARGEST_MESSAGE << 20  # of float32 gradients, without a fusion threshold; one gradient may be larger
+# Horovod 0.28.1: operations.cc
+DEFAULTS = {"HOROVOD_CYCLE_TIME": 1.0, "HOROVOD_FUSION_THRESHOLD": HOROVODS_LARGEST_MESSAGE << 20}
 sources = casts.sources  # of a mean: what an update of the weights reads instead
 
 

@@ -579,10 +579,16 @@ def test_fewer_test_samples_take_less_time(tmp_path: Path) -> None:
     assert hours[1] < hours[0] == hours[2]
 
 
-@pytest.mark.parametrize(("engine", "default"), [("ours", 32), ("horovod-torch", 64)])
-def test_fusion_threshold_of_cluster_yaml_bounds_messages(tmp_path: Path, engine: str, default: int) -> None:
+@pytest.mark.parametrize(
+    ("engine", "model", "default"), [("ours", "resnet50", 32), ("horovod-torch", "resnet101", 128)]
+)
+def test_fusion_threshold_of_cluster_yaml_bounds_messages(
+    tmp_path: Path, engine: str, model: str, default: int
+) -> None:
+    """Horovod 0.28.1 fuses up to 128 MiB; its versions that the back-test is about fused 64."""
     path = tmp_path / "settings.yaml"
-    words = (*GIVEN, "--link", "10gbit", "--latency", "1s", "--nodes", "4", "--engine", engine, "--config", str(path))
+    words = ("predict", model, *GIVEN[2:], "--link", "10gbit", "--latency", "1s", "--nodes", "4", "--engine", engine,
+             "--config", str(path))  # fmt: skip
 
     def exposed(launch: dict[str, int]) -> float:
         path.write_text(json.dumps({"launch": launch}))
