@@ -107,12 +107,11 @@ def predict(
 def _options(config: Config, precision: str, engine: Engine) -> Options:
     """Return how gradients travel."""
     exchange = recipes.gradient_exchange.settings(config.train)
-    launch = recipes.gradient_exchange.launch_options(config.train, config.launch)
+    launch = recipes.gradient_exchange.with_recipe(config.train, config.launch)
     group = gradient_groups.largest(engine, launch.fusion_threshold)
     passes, compression = int(exchange["backward_passes_per_step"]), possible(exchange["compression"], precision)
     base = Options(engine=engine, compression=compression, passes=passes, group=group)
-    cycle = config.launch.cycle_time
-    return base if cycle is None else replace(base, cycle=cycle / 1e3)
+    return base if launch.cycle_time is None else replace(base, cycle=launch.cycle_time / 1e3)
 
 
 def _completed(predicted: Forecast, rank_step: Node, config: Config, node_price: float | None) -> Forecast:

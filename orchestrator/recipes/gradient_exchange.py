@@ -31,17 +31,22 @@ def passes(train: Train) -> int:
     return int(settings(train)["backward_passes_per_step"])
 
 
+def with_recipe(train: Train, launch: Launch) -> Launch:
+    """Return ``launch`` with its unset keys of OF_LAUNCH taken from the recipes."""
+    of_recipe = recipe(train)
+    open_keys = {key: of_recipe[key] for key in OF_LAUNCH if key in of_recipe and getattr(launch, key) is None}
+    return launch.model_copy(update=open_keys)
+
+
 def launch_options(train: Train, launch: Launch) -> Launch:
-    """Return ``launch`` with its unset keys of OF_LAUNCH taken from the recipes.
+    """Return ``launch`` as a run takes it, with what :func:`with_recipe` takes from the recipes.
 
     For our trainer the default of ``cycle_time`` is CYCLE_TIME, except with Adasum, for which the controller "auto"
     becomes MPI.
     """
-    of_recipe = recipe(train)
-    open_keys = {key: of_recipe[key] for key in OF_LAUNCH if key in of_recipe and getattr(launch, key) is None}
     adasum = settings(train)["adasum"]
     by_mpi = launch.controller == "auto" and adasum
-    options = launch.model_copy(update=open_keys | ({"controller": "mpi"} if by_mpi else {}))
+    options = with_recipe(train, launch).model_copy(update={"controller": "mpi"} if by_mpi else {})
     if train.engine != "ours" or adasum or options.autotune or options.cycle_time is not None:
         return options
     return options.model_copy(update={"cycle_time": CYCLE_TIME})

@@ -17,6 +17,7 @@ from orchestrator.prediction.gradient_groups import Engine
 from orchestrator.providers import trainer_image
 from orchestrator.recipes import models
 from orchestrator.runs import engines, predict_runs, run_record, store
+from orchestrator.runs.launchers import horovod
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import CheckMessage, Predicted, RunStatus, TrainConfig, World
 from orchestrator.state import Record, StateDir
@@ -596,3 +597,22 @@ def test_fusion_threshold_of_cluster_yaml_bounds_messages(
 
     assert exposed({"fusion_threshold": 0}) > exposed({}) > exposed({"fusion_threshold": 1024})
     assert exposed({"fusion_threshold": default}) == exposed({})
+
+
+@pytest.mark.parametrize(("launch", "seconds"), [({}, 0.5), ({"cycle_time": 100}, 0.1)])
+def test_cycle_time_of_a_recipe_is_that_of_horovods_engines(
+    tmp_path: Path, launch: dict[str, int], seconds: float
+) -> None:
+    """Unless cluster.yaml sets it; our trainer waits for no cycle."""
+    recipe, path = tmp_path / "recipe.yaml", tmp_path / "cluster.yaml"
+    recipe.write_text("common: {cycle_time: 500}\n")
+    path.write_text(json.dumps({"train": {"recipe": str(recipe)}, "launch": launch}))
+    words = (*LINKED, "--nodes", "4", "--config", str(path))
+    assert predicted(*words, "--engine", "horovod-torch")["options"]["cycle"] == seconds
+    with_recipe, without = (predicted(*each)["forecasts"] for each in (words, (*LINKED, "--nodes", "4")))
+    assert with_recipe == without
+
+
+def test_horovods_engines_have_the_cycle_of_their_launcher() -> None:
+    """And not the one that the launcher sets for our trainer, which waits for none."""
+    assert predicted(*LINKED, "--engine", "horovod-torch")["options"]["cycle"] == horovod.CYCLE_TIME / 1e3
