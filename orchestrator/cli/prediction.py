@@ -109,7 +109,8 @@ def _options(config: Config, precision: str, engine: Engine) -> Options:
     exchange = recipes.gradient_exchange.settings(config.train)
     launch = recipes.gradient_exchange.with_recipe(config.train, config.launch)
     group = gradient_groups.largest(engine, launch.fusion_threshold)
-    passes, compression = int(exchange["backward_passes_per_step"]), possible(exchange["compression"], precision)
+    passes = int(exchange["backward_passes_per_step"])
+    compression = possible(exchange["compression"], precision, engine)
     base = Options(engine=engine, compression=compression, passes=passes, group=group)
     return base if launch.cycle_time is None else replace(base, cycle=launch.cycle_time / 1e3)
 

@@ -58,9 +58,13 @@ def predict(node: Node, topology: Topology, options: Options) -> Step:
     return Step(alone + late + exposed + node.waiting(topology.ranks), exposed)
 
 
-def possible(compression: Compression, precision: str) -> Compression:
-    """Return the ``compression`` of layers that compute in ``precision``: "auto" takes no fewer bits than they do."""
-    return "none" if compression == "auto" and precision != "bfloat16" else compression
+def possible(compression: Compression, precision: str, engine: Engine = "ours") -> Compression:
+    """Return the ``compression`` of layers that compute in ``precision``: "auto" takes no fewer bits than they do.
+
+    Only our trainer measures what 16 bits gain: for other engines "auto" is "none".
+    """
+    open_choice = engine == "ours" and precision == "bfloat16"
+    return "none" if compression == "auto" and not open_choice else compression
 
 
 def chosen(node: Node, topology: Topology, options: Options) -> Options:

@@ -616,3 +616,11 @@ def test_cycle_time_of_a_recipe_is_that_of_horovods_engines(
 def test_horovods_engines_have_the_cycle_of_their_launcher() -> None:
     """And not the one that the launcher sets for our trainer, which waits for none."""
     assert predicted(*LINKED, "--engine", "horovod-torch")["options"]["cycle"] == horovod.CYCLE_TIME / 1e3
+
+
+@pytest.mark.parametrize(
+    ("engine", "compression"), [("ours", "bf16"), ("horovod-torch", "none"), ("torch-ddp", "none")]
+)
+def test_only_our_trainer_chooses_16_bits_for_gradients(engine: str, compression: str) -> None:
+    words = (*ON_CPUS, "--cores", "2", "--link", "100mbit", "--precision", "bfloat16", "--engine", engine)
+    assert predicted(*words)["forecasts"][0]["compression"] == compression
