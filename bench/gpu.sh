@@ -41,9 +41,11 @@ output=${BENCH_OUTPUT:-build}/gpu.md
 mkdir -p build/bench "$(dirname "$output")"
 work=$(mktemp -d "$PWD/build/gpu.XXXXXX")
 sampler=
+running=
+container=bench-${work##*/}
 finished=
 has_example=
-trap 'stop_sampler; test ! -e "$work/results.tsv" || report || true; rm -rf "$work"' EXIT
+trap 'stop_sampler; stop_running; test ! -e "$work/results.tsv" || report || true; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
 # --- containers or Python ---------------------------------------------------------------------------------------------
@@ -67,13 +69,29 @@ else
   sources=(--volume "$PWD/orchestrator:/opt/orchestrator/src/orchestrator:ro")
 fi
 
+# attended COMMAND...: run a command. Bash waits for it here, because a signal interrupts `wait`, and no other command.
+attended() {
+  local status=0
+  "$@" &
+  running=$!
+  wait "$running" || status=$?
+  running=
+  return "$status"
+}
+stop_running() {
+  test -n "$running" || return 0
+  kill -KILL "$running" || true # before its container is removed, which it may be about to create
+  wait "$running" 2> /dev/null || true
+  running=
+  test -z "$image" || docker rm --force "$container" > /dev/null 2>&1 || true
+}
 # python VARIABLE=VALUE... -- ARGUMENT...: run Python, in a container if there is an image.
 python() {
   local variables=(TF_CPP_MIN_LOG_LEVEL=2 "PYTHONPATH=$PWD")
   while test "$1" != --; do variables+=("$1"); shift; done
   shift
-  if test -z "$image"; then env "${variables[@]}" "$PYTHON" "$@"; return; fi
-  docker run --rm --init "${gpus[@]}" --network none --hostname localhost --ipc host --entrypoint "" \
+  if test -z "$image"; then attended env "${variables[@]}" "$PYTHON" "$@"; return; fi
+  attended docker run --name "$container" --rm --init "${gpus[@]}" --network none --hostname localhost --ipc host --entrypoint "" \
     --user "$(id -u):$(id -g)" --env HOME="$work" --env USER=bench --workdir "$work" \
     --volume "$PWD/bench:$PWD/bench:ro" --volume "$PWD/build:$PWD/build" "${sources[@]}" \
     "${variables[@]/#/--env=}" "$image" /opt/orchestrator/bin/python "$@"
@@ -154,7 +172,7 @@ loop() {
 pytorch() {
   local batch=$1 precision=$2
   shift 2
-  PYTHONPATH=$PWD "$TORCH_PYTHON" -m bench.train_torch --precision "$precision" --threads "$(nproc)" \
+  attended env "PYTHONPATH=$PWD" "$TORCH_PYTHON" -m bench.train_torch --precision "$precision" --threads "$(nproc)" \
     --pixels "$pixels" --batch "$batch" --steps "$steps" --rounds "$rounds" "$@" > "$work/loop" &&
   python -- -m bench.train_gpu median "$work/loop"
 }

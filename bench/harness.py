@@ -139,6 +139,11 @@ def machine() -> str:
     return f"{model}, {time.strftime('%Y-%m-%d')}"
 
 
+def exit_on_sigterm() -> None:
+    """Let SIGTERM raise SystemExit, so that a bench removes what it started, as after Ctrl-C."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+
+
 @contextmanager
 def bench(cluster: str = "bench") -> Iterator[Bench]:
     """Yield the command with a state of its own, whose cluster is removed at the end, also after Ctrl-C and SIGTERM.
@@ -148,7 +153,7 @@ def bench(cluster: str = "bench") -> Iterator[Bench]:
     if Path("cluster.yaml").exists():
         sys.exit(f"{Path.cwd()}/cluster.yaml: a bench would deploy its cluster: start the bench in another directory")
     current = Bench(Path(tempfile.mkdtemp(prefix="orchestrator-bench-")), cluster)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    exit_on_sigterm()
     try:
         yield current
     finally:

@@ -1,12 +1,9 @@
 """Command line of the benches that look into the training step of one network."""
 
 import argparse
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 from bench import train_containers
 from bench.harness import machine
@@ -37,9 +34,7 @@ def command_line(
     parser.add_argument("--image", help="measure in this image, with the worker side of this working tree in it")
     args = parser.parse_args()
     sizes = {key: value for key, value in (("pixels", args.pixels), ("batch", args.batch)) if value}
-    with tempfile.TemporaryDirectory() as shared:
-        cores = tuple(sorted(os.sched_getaffinity(0)))
-        place = Place(args.image or train_containers.image(), cores, Path(shared), own_sources=bool(args.image))
+    with train_containers.on_all_cores(args.image) as place:
         yield replace(by_name[args.model], **sizes), place, args.precision
 
 

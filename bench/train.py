@@ -9,16 +9,12 @@ median of several measurements, all after its first steps. See docs/performance.
 """
 
 import argparse
-import os
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 
 from bench import train_containers
 from bench.harness import Row, machine, write
 from bench.train_comparisons import MODELS, ROWS, models
-from bench.train_containers import Place
 from bench.train_contestants import Sitting
 
 
@@ -44,13 +40,11 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="see that every row runs: a few steps of small images")
     args = parser.parse_args()
     rounds = 1 if args.smoke else args.rounds
-    with tempfile.TemporaryDirectory() as shared:
-        cores = tuple(sorted(os.sched_getaffinity(0)))
-        place = Place(args.image or train_containers.image(), cores, Path(shared), own_sources=bool(args.image))
+    with train_containers.on_all_cores(args.image) as place:
         rows: list[Row] = []
         for measure in _select(args.only, args.smoke).values():
             rows += measure(Sitting(place, rounds, args.smoke, args.pytorch_image))
-            write("training", rows, rounds, machine(), cores=len(cores))  # the rest takes minutes more
+            write("training", rows, rounds, machine(), cores=len(place.cores))  # the rest takes minutes more
 
 
 if __name__ == "__main__":

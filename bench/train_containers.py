@@ -7,12 +7,15 @@ import shutil
 import subprocess
 import tempfile
 import urllib.request
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
+from bench import harness
 from bench.harness import ROOT
 from orchestrator.cluster import SHARED
 from orchestrator.config import Local
@@ -48,20 +51,37 @@ class Place:
 
     def run(self, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
         """Run a program in a container and return its output. Raises RuntimeError with its last lines if it fails."""
-        command = self.command(argv, environment)
-        completed = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        if completed.returncode:
-            last = "\n    ".join(completed.stdout.splitlines()[-LAST_LINES:])
-            raise RuntimeError(f"{' '.join(argv)}: exit code {completed.returncode}:\n    {last}")
-        return completed.stdout
+        with self.start(argv, environment, stderr=subprocess.STDOUT) as running:
+            output, _ = running.communicate()
+        if running.returncode:
+            last = "\n    ".join(output.splitlines()[-LAST_LINES:])
+            raise RuntimeError(f"{' '.join(argv)}: exit code {running.returncode}:\n    {last}")
+        return output
+
+    @contextmanager
+    def start(
+        self, argv: Sequence[str], environment: Mapping[str, str] | None = None, stderr: int = subprocess.DEVNULL
+    ) -> Iterator["subprocess.Popen[str]"]:
+        """Start a program in a container, and remove the container if the block raises, also by Ctrl-C and SIGTERM."""
+        name = f"bench-{uuid.uuid4().hex}"
+        command = self.command(name, argv, environment)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as running:
+            try:
+                yield running
+            except BaseException:
+                running.kill()  # first, since it may be about to create the container
+                running.wait()
+                subprocess.run(["docker", "rm", "--force", name], check=False, capture_output=True)
+                raise
 
     def json(self, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> Any:
         """Run a program in a container and parse its last line as JSON."""
         return json.loads(self.run(argv, environment).strip().splitlines()[-1])
 
-    def command(self, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> list[str]:
-        """Return the command for a container without network, as this user, with a host name that resolves: Gloo needs
-        one.
+    def command(self, name: str, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> list[str]:
+        """Return the command for the container ``name`` without network, as this user.
+
+        Its host name resolves: Gloo needs that.
         """
         mounts = {f"{ROOT}/bench": f"{OURS}/bench", str(REFERENCES): "/references"}
         if self.own_sources:
@@ -69,13 +89,23 @@ class Place:
         own = {"HOME": SHARED, "USER": "bench", "TF_CPP_MIN_LOG_LEVEL": "2", **(environment or {})}
         variables = {**own, "PYTHONPATH": f"{OURS}:{own.get('PYTHONPATH', '')}".rstrip(":")}
         return [
-            *("docker", "run", "--rm", "--init", "--network", "none", "--hostname", "localhost", "--entrypoint", ""),
+            *("docker", "run", "--name", name, "--rm", "--init", "--entrypoint", ""),
+            *("--network", "none", "--hostname", "localhost"),
             *("--user", f"{os.getuid()}:{os.getgid()}", "--cpuset-cpus", ",".join(map(str, self.cores))),
             *("--volume", f"{self.shared}:{SHARED}"),
             *(part for here, there in mounts.items() for part in ("--volume", f"{here}:{there}:ro")),
             *(part for name, value in variables.items() for part in ("--env", f"{name}={value}")),
             *(self.image, "timeout", "--kill-after", "10", str(DEADLINE), *argv),
         ]
+
+
+@contextmanager
+def on_all_cores(wanted: str | None) -> Iterator[Place]:
+    """Provide containers on all cores: of the image ``wanted`` with the trainer of this working tree, or node image."""
+    harness.exit_on_sigterm()
+    with tempfile.TemporaryDirectory() as shared:
+        cores = tuple(sorted(os.sched_getaffinity(0)))
+        yield Place(wanted or image(), cores, Path(shared), own_sources=bool(wanted))
 
 
 def image() -> str:

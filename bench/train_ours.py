@@ -7,7 +7,6 @@ import json
 import os
 import re
 import statistics
-import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -173,9 +172,8 @@ def first_steps(place: Place, runs: Sequence[Run]) -> list[float]:
         The seconds from the exec of each rank to the end of its first step.
     """
     each = "; ".join(f"date +%s.%N; {' '.join(run.command)}" for run in runs)
-    command = place.command(["sh", "-ec", each], _alone(runs[0]))
     seconds: list[float] = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
+    with place.start(["sh", "-ec", each], _alone(runs[0])) as running:
         assert running.stdout
         for line in _lines(running.stdout.fileno()):
             if EXEC.fullmatch(line):

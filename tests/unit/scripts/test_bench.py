@@ -161,6 +161,55 @@ def test_interrupted_bench_removes_its_cluster_or_says_how(
     assert message in errors
 
 
+IN_A_CONTAINER = """
+import runpy, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.argv = {words}
+runpy.run_module(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (signal.SIGTERM, ["bench.train", "--only", "ranks"]),
+        (signal.SIGTERM, ["bench.train", "--only", "first-step"]),
+        (signal.SIGTERM, ["bench.roofline", "resnet20"]),
+        (signal.SIGTERM, ["bench.profile", "resnet20"]),
+        (signal.SIGINT, ["bench.train", "--only", "first-step"]),
+    ],
+)
+def test_interrupted_bench_removes_its_container(tmp_path: Path, number: signal.Signals, words: list[str]) -> None:
+    docker = f'echo "$3" >> "{tmp_path}/$1"; case $1 in run) exec sleep 60;; esac'
+    program(tmp_path / "bin" / "docker", docker)
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+    argv = [sys.executable, "-c", IN_A_CONTAINER.format(words=[*words, "--image", "an-image"])]
+    with subprocess.Popen(argv, cwd=harness.ROOT, env=environment, stderr=subprocess.DEVNULL) as running:
+        assert waiting.until((tmp_path / "run").exists)
+        running.send_signal(number)
+        running.wait(timeout=30)
+    assert (tmp_path / "rm").read_text() == (tmp_path / "run").read_text()
+    assert not list(tmp_path.glob("tmp*"))
+
+
+def test_stopped_bench_of_a_gpu_removes_its_container(tmp_path: Path) -> None:
+    docker = f'echo "$3" >> "{tmp_path}/$1"; case $1 in run) exec sleep 60;; esac'
+    program(tmp_path / "bin" / "docker", docker)
+    program(tmp_path / "bin" / "nvidia-smi", "echo 'a GPU, 24 GiB'")
+    environment = {
+        **os.environ,
+        "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+        "HOROVOD_SOURCE": str(tmp_path),  # without the example, which is not fetched
+        "BENCH_OUTPUT": str(tmp_path),
+    }
+    argv = [str(harness.ROOT / "bench" / "gpu.sh"), "--image", "an-image", "--batches", "64"]
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        assert waiting.until((tmp_path / "run").exists)
+        running.terminate()
+        assert running.wait(timeout=30) == 130
+    assert (tmp_path / "rm").read_text() == (tmp_path / "run").read_text()
+
+
 def test_page_is_written_into_a_new_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harness, "OUTPUT", tmp_path / "results" / "today")
     harness.write("bench", [], 1)
