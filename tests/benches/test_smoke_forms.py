@@ -1,13 +1,12 @@
 """Smoke runs of every bench: a few steps, one round, small sizes. Their figures mean nothing."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests import noise
+from tests import noise, waiting
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 600
@@ -28,10 +27,8 @@ def images(tmp_path: Path) -> Path:
 def run(output: Path, argv: list[str], page: str, **variables: str) -> str:
     """Run a bench, which must succeed, and return the table that it wrote."""
     environment = {**os.environ, "BENCH_OUTPUT": str(output), **variables}
-    completed = subprocess.run(
-        argv, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
-    )
-    assert completed.returncode == 0, f"{completed.stdout}\n{completed.stderr}"
+    completed = waiting.run_within(SECONDS, argv, ROOT, environment)
+    assert completed.returncode == 0, completed.stdout
     return (output / page).read_text()
 
 
