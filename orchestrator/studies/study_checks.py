@@ -8,6 +8,7 @@ from orchestrator import recipes, state
 from orchestrator.cluster import Cluster
 from orchestrator.config import Config
 from orchestrator.config.paths import expanded
+from orchestrator.config.section import MAX_NODES
 from orchestrator.errors import ConfigError, StateError, command
 from orchestrator.lifecycle import plan
 from orchestrator.runs import store
@@ -154,9 +155,11 @@ def _require_slots(config: Config, study: Study, every: Sequence[Cell], cluster:
     if largest.ranks > cluster.slots:
         idle = len(cluster.nodes) - len(cluster.rank_nodes)
         needed = idle + math.ceil(largest.ranks * len(cluster.rank_nodes) / cluster.slots)
+        room = f"make room: {command(f'deploy --nodes {needed}', config.name)}"
+        slots = f"deploy with more `slots` in cluster.yaml: a cluster has at most {MAX_NODES} nodes"
         raise ConfigError(
             [f"study {study.name}: {matrix.title(largest, study)}: cluster {config.name!r} has {cluster.slots} slots"],
-            f"leave the cell out, or make room: {command(f'deploy --nodes {needed}', config.name)}",
+            f"leave the cell out, or {room if needed <= MAX_NODES else slots}",
         )
 
 

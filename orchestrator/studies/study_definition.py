@@ -17,6 +17,7 @@ from orchestrator.studies.study_sections import (
     Counts,
     Launches,
     Nodes,
+    Ranks,
     Repetitions,
     Shrink,
     Until,
@@ -45,7 +46,7 @@ class Study(Section):
     models: Words = Field(description="networks: of `orchestrator models`")
     datasets: Words = Field(description="data sets: of `orchestrator datasets`")
     batch: Counts | None = Field(None, description="images per rank and backward pass; default: the recipe's")
-    ranks: Counts | None = Field(None, description="numbers of ranks; this or nodes")
+    ranks: Ranks | None = Field(None, description="numbers of ranks; this or nodes")
     nodes: Nodes | None = Field(None, description="numbers of nodes, all of their slots; the cluster grows and shrinks")
     options: dict[str, Values] = Field(
         {}, description="further keys of the sections train and launch, and their values"

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from orchestrator.config.section import MAX_NODES, Duration, Section
+from orchestrator.config.section import MAX_NODES, MAX_SLOTS, Duration, Section
 from orchestrator.schema.studies import LONGEST, Option
 
 FEWEST = 6  # launches of a cell: the fewest that give an interval of 95 %
@@ -16,14 +16,17 @@ def listed(value: Any) -> Any:
 
 
 Count = Annotated[int, Field(ge=1, strict=True)]
+RankCount = Annotated[int, Field(ge=1, le=MAX_NODES * MAX_SLOTS, strict=True)]
 NodeCount = Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)]
 # What a file may have, for the JSON schema: one value needs no list.
 WordOrList = str | list[str]
 CountOrList = Count | list[Count]
+RanksOrList = RankCount | list[RankCount]
 NodesOrList = NodeCount | list[NodeCount]
 ValueOrList = Option | list[Option]
 Words = Annotated[list[str], BeforeValidator(listed, json_schema_input_type=WordOrList), Field(min_length=1)]
 Counts = Annotated[list[Count], BeforeValidator(listed, json_schema_input_type=CountOrList), Field(min_length=1)]
+Ranks = Annotated[list[RankCount], BeforeValidator(listed, json_schema_input_type=RanksOrList), Field(min_length=1)]
 Nodes = Annotated[list[NodeCount], BeforeValidator(listed, json_schema_input_type=NodesOrList),
                   Field(min_length=1, max_length=MAX_NODES)]  # fmt: skip
 Values = Annotated[list[Option], BeforeValidator(listed, json_schema_input_type=ValueOrList), Field(min_length=1)]
@@ -81,7 +84,7 @@ class Shrink(Section):
     test_samples: int | None = Field(None, ge=1, description="test samples that are evaluated, the first of them")
     until: Until | None = Field(None, description="replaces `until`")
     repetitions: LaunchesOrNone = Field(None, description="replaces `repetitions`")
-    ranks: Counts | None = Field(None, description="replaces `ranks`")
+    ranks: Ranks | None = Field(None, description="replaces `ranks`")
     nodes: Nodes | None = Field(None, description="replaces `nodes`")
     batch: Counts | None = Field(None, description="replaces `batch`")
     datasets: dict[str, str] = Field({}, description="data sets to replace, and by which")

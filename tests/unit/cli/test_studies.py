@@ -302,6 +302,14 @@ def test_remedy_for_missing_slots_deploys_enough_nodes(cli: Cli, tiny: Path) -> 
     assert "`orchestrator deploy --nodes 3`" in cli("study", tiny.name).stderr
 
 
+def test_remedy_for_missing_slots_deploys_no_more_nodes_than_a_cluster_has(cli: Cli, tiny: Path) -> None:
+    builders.deployed()
+    tiny.write_text(FILE.replace("[1, 2]", "[1, 101]"))
+    refused = cli("study", tiny.name).stderr
+    assert "deploy --nodes" not in refused
+    assert "deploy with more `slots` in cluster.yaml: a cluster has at most 100 nodes" in refused
+
+
 def test_room_for_the_largest_cell_is_checked_before_the_first_launch(engine: Connect) -> None:
     builders.deployed()
     engine({"/info": (200, [{"NCPU": 4, "MemTotal": 1, "DockerRootDir": "/nowhere"}])})  # no room for one node

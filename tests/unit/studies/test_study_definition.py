@@ -17,6 +17,8 @@ WRONG = [
     (MINIMAL + "engine: ours", "engine: unknown key, did you mean engines?"),
     (MINIMAL + "nodes: 2", "study.yaml: ranks, nodes: both are given, give one"),
     (MINIMAL.replace("ranks: 1", ""), "study.yaml: ranks, nodes: neither is given, give one"),
+    (MINIMAL.replace("ranks: 1", "ranks: [1, 100000]"), "ranks.1: 100000: must be less than or equal to 6400"),
+    (MINIMAL + "shrink: {ranks: 6401}", "shrink.ranks.0: 6401: must be less than or equal to 6400"),
     (MINIMAL.replace("ranks: 1", "nodes: [1, 500000]"), "nodes.1: 500000: must be less than or equal to 100"),
     (MINIMAL + "options: {batch_size: 8}", "study.yaml: options.batch_size: no option, use the study's key batch"),
     (MINIMAL + "options: {steps: 8}", "options.steps: no option, use the study's key until.steps"),
