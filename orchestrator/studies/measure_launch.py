@@ -12,6 +12,7 @@ from orchestrator.schema.studies import LONGEST, Launch
 from orchestrator.studies.journal import Started
 
 RESULTS = "results.json"
+SHORTEST = 1e-9  # seconds of a step: a file of a node may have any number, and speeds must be finite
 
 
 def of_turn(started: Started, directory: Path) -> Started:
@@ -42,17 +43,26 @@ def measured(started: Started, directory: Path, seconds: float) -> Launch:
     Returns:
         The launch; with a problem if the run left no measurement.
     """
-    step = None
-    with suppress(FileNotFoundError, Unreadable):
+    step, problem = None, f"run {started.run} left no {RESULTS} with more than one step"
+    try:
         results = bounded_files.read_model(directory / RESULTS, Results)
         step = step_seconds(results)
+    except FileNotFoundError:
+        pass
+    except Unreadable as error:
+        problem = f"run {started.run}: {RESULTS}: {error.reason}"
     if step is None:
-        return started.launch(seconds=seconds, problem=f"run {started.run} left no {RESULTS} with more than one step")
+        return started.launch(seconds=seconds, problem=problem)
     return started.launch(seconds=seconds, step_seconds=step, images_per_second=results.effective_batch_size / step)
 
 
 def step_seconds(results: Results) -> float | None:
-    """Return the median seconds of a run's steps after the first; None if it had no such step."""
+    """Return the median seconds of a run's steps after the first; None if it had no such step, or an impossible one."""
+    step = _step_seconds(results)
+    return step if step is not None and SHORTEST <= step <= LONGEST else None
+
+
+def _step_seconds(results: Results) -> float | None:
     medians = [epoch.median_step_seconds for epoch in results.epochs if epoch.median_step_seconds]
     if medians:
         return median(medians)
@@ -60,4 +70,4 @@ def step_seconds(results: Results) -> float | None:
     if rates:
         return results.effective_batch_size / median(rates)
     rest = results.unfinished
-    return sum(getattr(rest, f"{name}_seconds")[0] for name in StepTimes._fields) if rest else None
+    return sum(sum(getattr(rest, f"{name}_seconds")[:1]) for name in StepTimes._fields) if rest else None
