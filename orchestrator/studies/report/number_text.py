@@ -25,8 +25,8 @@ def exact(value: float) -> str:
 
 
 def factor(value: float) -> str:
-    """Return a ratio with three decimals below 10, else four significant digits."""
-    return f"{value:.3f}" if abs(value) < 10 else number(value)
+    """Return a ratio with three decimals from 0.01 to 10, else four significant digits."""
+    return f"{value:.3f}" if value == 0 or 0.01 <= abs(value) < 10 else number(value)
 
 
 def percent(value: float) -> str:

@@ -735,3 +735,15 @@ def test_nodes_with_an_idle_head_are_one_curve(tmp_path: Path) -> None:
     built = content.build(sample.write(tmp_path / "study", base={"nodes": 2}))
     assert {summary.series for summary in built.summaries} == {"ours"}
     assert built.summaries[1].speed_up is not None
+
+
+def test_small_ratio_to_a_published_number_keeps_its_digits(tmp_path: Path) -> None:
+    sample = Sample(engines=["ours"], models=["resnet20"], ranks=[1], rounds=1)
+    measured = sample.launches[0].images_per_second or 0.0
+    numbers = [
+        {"cell": {}, "metric": "images_per_second", "value": measured / ratio, "source": "t"}
+        for ratio in (2.126e-4, 0.0126, 2.126, 21.26)
+    ]
+    built = content.build(sample.write(tmp_path / "study", published=numbers))
+    (table,) = (table for table in built.tables if table.title == "Published numbers")
+    assert [row[5] for row in table.rows] == ["0.0002126", "0.013", "2.126", "21.26"]
