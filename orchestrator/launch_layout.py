@@ -42,6 +42,7 @@ class Layout(NamedTuple):
         processes: Processes that the agent of each host starts; empty if the launcher starts its own agents.
         roles: Role of each rank in tf.distribute; empty if all are workers.
         gpus: Number of GPUs of each host that its workers divide among them; None if every rank sees all.
+        trainer: Whether the ranks run this project's trainer, which can end with a checkpoint, not a user's script.
     """
 
     slots: dict[str, int]
@@ -52,6 +53,7 @@ class Layout(NamedTuple):
     processes: "dict[str, list[Process]]"
     roles: "Sequence[str]" = ()
     gpus: "Mapping[str, int] | None" = None
+    trainer: bool = False
 
     @property
     def has_leader(self) -> bool:

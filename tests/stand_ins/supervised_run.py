@@ -35,11 +35,12 @@ sys.exit(supervise.main(pathlib.Path(sys.argv[1])))
 AS_INSTALLED, IN_HASTE = ("-m", "orchestrator.trainer.supervision.supervise"), ("-c", HASTY)
 
 
-def directory(tmp_path: Path) -> Path:
-    """Return the directory of a run on this machine only."""
+def directory(tmp_path: Path, trainer: bool = False) -> Path:
+    """Return the directory of a run on this machine only, of a script or of the trainer."""
     run_directory = wrapped_rank.directory(tmp_path)
     (run_directory / "hostfile").write_text("127.0.0.1 slots=1\n")
-    (run_directory / "launch.json").write_text(Layout({"127.0.0.1": 1}, ["127.0.0.1"], "lo", 1, math.inf, {}).text())
+    layout = Layout({"127.0.0.1": 1}, ["127.0.0.1"], "lo", 1, math.inf, {}, trainer=trainer)
+    (run_directory / "launch.json").write_text(layout.text())
     (run_directory / "log").touch()
     return run_directory
 

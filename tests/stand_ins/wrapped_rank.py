@@ -15,12 +15,13 @@ SLEEP = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
 RANK = 3
 
 
-def directory(tmp_path: Path) -> Path:
-    """Return a run's directory with a unique name."""
+def directory(tmp_path: Path, trainer: bool = False) -> Path:
+    """Return the directory of a run of a script or of the trainer, with a unique name."""
     run_directory = tmp_path / f"run-{os.getpid()}-{tmp_path.name}"
     (run_directory / "ranks").mkdir(parents=True)
     hosts = ["127.0.0.1"] * 8
-    (run_directory / "launch.json").write_text(Layout({"127.0.0.1": len(hosts)}, hosts, "lo", 1, math.inf, {}).text())
+    layout = Layout({"127.0.0.1": len(hosts)}, hosts, "lo", 1, math.inf, {}, trainer=trainer)
+    (run_directory / "launch.json").write_text(layout.text())
     return run_directory
 
 

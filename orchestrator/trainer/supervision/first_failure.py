@@ -44,6 +44,7 @@ class LauncherEnd(NamedTuple):
         late: Ranks that had not started by the time limit, as text; empty if all had.
         unswept: Hosts that could not be swept.
         gone: Hosts among ``unswept`` that refuse a connection.
+        trainer: Whether the ranks ran the trainer.
     """
 
     exit_code: int
@@ -51,6 +52,7 @@ class LauncherEnd(NamedTuple):
     late: str
     unswept: list[str]
     gone: list[str]
+    trainer: bool = False
 
 
 def write(run_directory: Path, started: float, ended: LauncherEnd) -> int:
@@ -69,7 +71,7 @@ def write(run_directory: Path, started: float, ended: LauncherEnd) -> int:
     """
     records = read_all(run_directory)
     exit_code, stopped = ended.exit_code, ended.stopped
-    if (run_directory / "config.json").exists():
+    if ended.trainer:
         on_request = any(record.exit_code == exit_codes.RUN_STOPPED for record in records)
         exit_code = exit_codes.RUN_STOPPED if on_request else exit_code
         stopped = on_request or (stopped and exit_code != 0)

@@ -57,7 +57,7 @@ def main(run_directory: Path) -> int:
     program = json.loads((run_directory / "program.json").read_text())
     environment = rank_environment.complete(layout, os.environ) | user_variables.read(run_directory)
     environment[leftover_processes.RANK] = mark
-    code, terminated = _run(program, environment, relay, signals, partial(_end_grace, run_directory))
+    code, terminated = _run(program, environment, relay, signals, partial(_end_grace, run_directory, layout.trainer))
     ended = record._replace(ended=time.time(), exit_code=code, terminated=terminated)
     # NFS waits for a head that is gone, without a limit: the rank's processes must end all the same.
     writing = threading.Thread(target=_write, args=(ended, path), daemon=True)
@@ -102,15 +102,15 @@ def _begin() -> None:
     leftover_processes.end_with_parent(signal.SIGKILL)  # MPI kills a wrapper that waits for a head that is gone
 
 
-def _end_grace(run_directory: Path) -> float:
+def _end_grace(run_directory: Path, trainer: bool) -> float:
     """Return the seconds that a rank gets to end after SIGTERM: some for a trainer whose node shuts down, else 0.
 
-    A trainer has a configuration, and ssh sets a variable (ssh(1), ENVIRONMENT).
+    That a rank was started through ssh shows in a variable (ssh(1), ENVIRONMENT).
     """
     behind_ssh = bool(os.environ.get("SSH_CONNECTION"))
     by_mpi = rank_environment.variable(os.environ) == rank_environment.OPEN_MPI
     of_node = not _run_is_ending(run_directory) if by_mpi else behind_ssh
-    return grace_periods.NODE_SHUTDOWN if (run_directory / "config.json").exists() and of_node else 0.0
+    return grace_periods.NODE_SHUTDOWN if trainer and of_node else 0.0
 
 
 def _run_is_ending(run_directory: Path) -> bool:

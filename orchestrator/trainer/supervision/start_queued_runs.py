@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from orchestrator import cpu_usage, exit_codes
+from orchestrator import cpu_usage, exit_codes, launch_layout
 from orchestrator.schema import Queue, QueuedRun, RunStatus, State, Turn, bounded_files
 from orchestrator.trainer.supervision import first_failure, leftover_processes
 from orchestrator.trainer.supervision.own_addresses_and_ports import is_local
@@ -73,7 +73,9 @@ def _run(run: QueuedRun, turn: Turn, signals: Signals) -> tuple[bool, RunStatus 
     try:
         if not (directory / "status.json").exists():  # the supervisor was killed
             unswept, gone = sweep((directory / "hostfile").read_text(), directory.name)
-            first_failure.write(directory, turn.started, first_failure.LauncherEnd(code, stopped, "", unswept, gone))
+            trainer = launch_layout.read(directory).trainer
+            ended = first_failure.LauncherEnd(code, stopped, "", unswept, gone, trainer)
+            first_failure.write(directory, turn.started, ended)
         status = bounded_files.read_model(directory / "status.json", RunStatus)
     except OSError as error:
         print(f"{directory.name}: {error}", flush=True)

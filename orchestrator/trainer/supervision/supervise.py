@@ -47,13 +47,14 @@ def main(run_directory: Path) -> int:
     os.environ.update(_addresses(layout))
     start = start_progress.Start(run_directory, layout.ranks, layout.start_seconds)
     try:
-        code, stopped = _launch(run_directory, command, signals, start)
+        code, stopped = _launch(run_directory, command, signals, start, layout.trainer)
     finally:  # storage that fails is no reason to leave processes on the hosts
         with suppress(OSError):  # the unit removes them, too
             user_variables.remove(run_directory)
         unswept, gone = sweep(hostfile, os.environ[leftover_processes.RUN])
     diagnosis = _diagnosis()
-    return diagnosis.write(run_directory, started, diagnosis.LauncherEnd(code, stopped, start.late, unswept, gone))
+    ended = diagnosis.LauncherEnd(code, stopped, start.late, unswept, gone, layout.trainer)
+    return diagnosis.write(run_directory, started, ended)
 
 
 @cache
@@ -75,7 +76,9 @@ def _addresses(layout: Layout) -> dict[str, str]:
     }
 
 
-def _launch(run_directory: Path, command: list[str], signals: Signals, start: start_progress.Start) -> tuple[int, bool]:
+def _launch(
+    run_directory: Path, command: list[str], signals: Signals, start: start_progress.Start, trainer: bool
+) -> tuple[int, bool]:
     """Return the launcher's exit code, and whether the run was stopped."""
     try:
         launcher = subprocess.Popen(command, start_new_session=True)
@@ -87,7 +90,7 @@ def _launch(run_directory: Path, command: list[str], signals: Signals, start: st
         signals.wait(1.0)
         _prepare_end(run_directory)
         if signal.SIGTERM in signals.received() and patience == math.inf:
-            patience = time.monotonic() + (grace_periods.TRAINER if _ask_trainer(run_directory) else 0.0)
+            patience = time.monotonic() + (grace_periods.TRAINER if trainer and _ask_trainer(run_directory) else 0.0)
         start.report_progress()
         if (time.monotonic() >= patience or start.late) and deadline == math.inf:
             deadline = time.monotonic() + grace_periods.LAUNCHER
@@ -100,8 +103,8 @@ def _launch(run_directory: Path, command: list[str], signals: Signals, start: st
 
 
 def _ask_trainer(run_directory: Path) -> bool:
-    """Ask the ranks to end, if they are the trainer and can write a checkpoint; return whether they were asked."""
-    if not ((run_directory / "config.json").exists() and (run_directory / "checkpoints").is_dir()):
+    """Ask the trainer's ranks to end, if they can write a checkpoint; return whether they were asked."""
+    if not (run_directory / "checkpoints").is_dir():
         return False
     try:
         (run_directory / leftover_processes.STOP).touch()

@@ -127,6 +127,12 @@ def test_program_is_in_files_that_no_shell_or_systemd_expands() -> None:
     assert files["hostfile"] == "10.0.0.10 slots=1\n10.0.0.11 slots=1\n"
 
 
+@pytest.mark.parametrize(("kind", "trainer"), [("script", False), ("resnet20-mnist", True)])
+def test_nodes_are_told_whether_a_run_is_of_the_trainer(kind: str, trainer: bool) -> None:
+    files = launchers.files(builders.cluster(), builders.run(kind=kind))
+    assert json.loads(files["launch.json"])["trainer"] is trainer
+
+
 def test_environment_of_ranks_has_exactly_these_names() -> None:
     assert run_record.environment(builders.run()) == ENVIRONMENT
 

@@ -250,11 +250,11 @@ OF_OPEN_MPI = {"HOROVOD_RANK": "", "OMPI_COMM_WORLD_RANK": "3"}
     ],
 )
 def test_trainer_gets_time_to_end_and_a_script_does_not(
-    start: Start, run_directory: Path, is_trainer: bool, added: dict[str, str], exit_code: int
+    start: Start, tmp_path: Path, is_trainer: bool, added: dict[str, str], exit_code: int
 ) -> None:
     """Nor does a rank on the host of horovodrun, which sends signals to the ranks of its own node."""
-    if is_trainer:
-        (run_directory / "config.json").touch()
+    run_directory = wrapped_rank.directory(tmp_path, trainer=is_trainer)
+    (run_directory / "config.json").touch()  # a script may write a file of this name, too
     child = wrapped_rank.python(start, run_directory, SAVES, **added)
     assert waiting.read_line(child) == "training"
     child.terminate()
@@ -266,9 +266,9 @@ def test_trainer_gets_time_to_end_and_a_script_does_not(
 
 
 @pytest.mark.parametrize("asks", ["stop", "ranks/0.json"])
-def test_open_mpi_that_ends_a_run_itself_gives_no_time(start: Start, run_directory: Path, asks: str) -> None:
+def test_open_mpi_that_ends_a_run_itself_gives_no_time(start: Start, tmp_path: Path, asks: str) -> None:
     """If the run is stopped or a rank has ended: only then mpirun sends the signal."""
-    (run_directory / "config.json").touch()
+    run_directory = wrapped_rank.directory(tmp_path, trainer=True)
     child = wrapped_rank.python(start, run_directory, SAVES, **OF_OPEN_MPI)
     assert waiting.read_line(child) == "training"
     record = RankRecord(rank=0, host="x", pid=1, started=1.0, ended=2.0, exit_code=1)
@@ -277,8 +277,8 @@ def test_open_mpi_that_ends_a_run_itself_gives_no_time(start: Start, run_directo
     assert child.wait(60) == 143
 
 
-def test_trainer_has_no_time_left_once_the_launcher_is_gone(start: Start, run_directory: Path) -> None:
-    (run_directory / "config.json").touch()
+def test_trainer_has_no_time_left_once_the_launcher_is_gone(start: Start, tmp_path: Path) -> None:
+    run_directory = wrapped_rank.directory(tmp_path, trainer=True)
     code = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {wrapped_rank.SLEEP}"
     child = wrapped_rank.python(start, run_directory, code, SSH_CONNECTION="x")
     stubborn = int(waiting.read_line(child))

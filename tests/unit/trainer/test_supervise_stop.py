@@ -49,9 +49,9 @@ def test_stopped_run_leaves_no_process_and_no_failure(start: Start, run_director
 
 
 @pytest.fixture
-def training(run_directory: Path) -> Path:
+def training(tmp_path: Path) -> Path:
     """Return the directory of a started run of the trainer."""
-    (run_directory / "config.json").touch()
+    run_directory = supervised_run.directory(tmp_path, trainer=True)
     (run_directory / "checkpoints").mkdir()
     return run_directory
 
@@ -111,6 +111,9 @@ def test_run_whose_nodes_shut_down_is_stopped(start: Start, training: Path) -> N
 
 
 def test_script_with_exit_code_75_has_failed(start: Start, run_directory: Path) -> None:
+    """Also if the run's directory has a file and a directory with names of the trainer's."""
+    (run_directory / "config.json").touch()
+    (run_directory / "checkpoints").mkdir()
     code = "raise SystemExit(75)"
     supervised_run.supervise(start, run_directory, "-c", supervised_run.LAUNCH, str(run_directory), code).wait()
     assert supervised_run.status(run_directory).state == "failed"
