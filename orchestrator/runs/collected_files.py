@@ -13,7 +13,7 @@ from orchestrator.errors import command
 from orchestrator.runs import control, fetch_limits, user_variables
 from orchestrator.runs.fetch_limits import OUTPUT
 from orchestrator.runs.launchers.horovod import AUTOTUNED
-from orchestrator.runs.run_record import Run
+from orchestrator.runs.run_record import SCRIPT, Run
 from orchestrator.runs.store import STATUS, TURN, is_collected
 from orchestrator.schema import Checkpoints
 from orchestrator.ssh import Session, parsed
@@ -21,9 +21,11 @@ from orchestrator.state import StateDir, cluster_lock
 
 WAIT_SECONDS = 3600.0
 INDEX = "checkpoints/index.json"
-FILES = (
-    *("config.json", "hostfile", "packages.json", fetch_limits.LOG, AUTOTUNED),
-    *("results.json", "results.csv", "profile.json", "check.json", "prepared.json", "staged.json", TURN),
+FILES = ("hostfile", "packages.json", fetch_limits.LOG, AUTOTUNED, TURN)
+# A script may write files of these names in another form.
+TRAINER_FILES = (
+    *("config.json", "results.json", "results.csv"),
+    *("profile.json", "check.json", "prepared.json", "staged.json"),
 )
 COLLECTING, REPLACED = ".collecting-", ".replaced-"
 
@@ -69,10 +71,12 @@ def collect(
     before = is_collected(state_dir, run)
     # Looked for first: a run that ends meanwhile is fetched as one that is active, without its last checkpoint.
     ended = not active and head.run(["test", "-e", f"{run.directory}/{STATUS}"]).exit_code == 0
-    points = _needed_later(head, run) if checkpoints and not active else Checkpoints()
+    trained = run.kind != SCRIPT
+    points = _needed_later(head, run) if trained and checkpoints and not active else Checkpoints()
     excess = fetch_limits.excess(head, run)
     trees = [*([] if excess else [OUTPUT]), *(f"checkpoints/{point.name}/" for point in points.entries)]
-    sizes = fetch_limits.sizes(head, run, [*FILES, *([STATUS] if ended else [])], trees)
+    files = [*FILES, *(TRAINER_FILES if trained else []), *([STATUS] if ended else [])]
+    sizes = fetch_limits.sizes(head, run, files, trees)
     if not sizes:  # the run belongs to an earlier deployment
         return Collected(target, excess)
     with _fetching(target, seconds) as temporary:

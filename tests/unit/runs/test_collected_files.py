@@ -92,6 +92,14 @@ def test_run_is_fetched_with_its_newest_and_best_checkpoint(run_on_head: Path) -
     assert files["output/deep/file"] == "result"
 
 
+def test_script_with_files_named_like_the_trainers_is_fetched_without_them(run_on_head: Path) -> None:
+    named_alike = {"config.json": "[]", "results.json": "my results", "checkpoints/index.json": "{'a': 1}"}
+    write(run_on_head, named_alike)
+    with ssh_stand_in.session() as head:
+        collected_files.collect(state.for_cluster("demo"), head, builders.run(id="a", kind="script"))
+    assert set(tree(state.for_cluster("demo").runs / "a")) == {"log", "hostfile", "status.json", "output/deep/file"}
+
+
 def test_newest_checkpoint_of_a_whole_epoch_is_fetched_for_other_ranks(run_on_head: Path) -> None:
     entries = [CheckpointEntry(name=f"epoch-000{n}", epoch=n, step=4 * n, world=4, whole=True) for n in (1, 2, 3)]
     entries.append(CheckpointEntry(name="epoch-0004-step-000014", epoch=4, step=14, world=4, whole=False))
