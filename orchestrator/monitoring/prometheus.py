@@ -4,8 +4,10 @@ It uses requests: the library prometheus-api-client adds neither types nor a tim
 """
 
 import math
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent import futures
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -172,14 +174,37 @@ class Prometheus:
         try:
             if seconds <= 0:
                 raise requests.Timeout("there is no time left")
-            timeout = (CONNECT_SECONDS, seconds)
-            with self._session.get(url, params=parameters, timeout=timeout, stream=True) as answer:
-                return answer.status_code, _bounded(answer)
+            return _within(seconds, lambda: self._read(url, parameters, seconds))
         except requests.RequestException as error:
             raise OrchestratorError(f"Prometheus does not answer: {error}", self._remedy("status", "shows")) from error
 
+    def _read(self, url: str, parameters: Mapping[str, Any], seconds: float) -> tuple[int, bytes]:
+        timeout = (CONNECT_SECONDS, seconds)
+        with self._session.get(url, params=parameters, timeout=timeout, stream=True) as answer:
+            return answer.status_code, _bounded(answer)
+
     def _remedy(self, word: str, does: str) -> str:
         return f"{command(word, self.cluster)} {does} the head"
+
+
+def _within(seconds: float, read: Callable[[], tuple[int, bytes]]) -> tuple[int, bytes]:
+    """Return the answer that ``read`` reads. Raises Timeout if it is not complete after ``seconds``.
+
+    The limit of requests is for each part of an answer: a server or a link that sends slowly never reaches it.
+    """
+    result: futures.Future[tuple[int, bytes]] = futures.Future()
+
+    def work() -> None:
+        try:
+            result.set_result(read())
+        except Exception as error:
+            result.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        return result.result(seconds)
+    except futures.TimeoutError:
+        raise requests.Timeout(f"the answer is not complete after {seconds:.0f} s") from None
 
 
 def _bounded(answer: "requests.Response") -> bytes:

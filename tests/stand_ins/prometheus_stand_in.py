@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -45,7 +45,9 @@ def _sample(at: float, value: float) -> list[Any]:
 
 
 @contextmanager
-def listening(answers: Answers, requests: Requests | None = None, seconds: float = 0.0) -> Iterator[int]:
+def listening(
+    answers: Answers, requests: Requests | None = None, seconds: float = 0.0, seconds_per_byte: float = 0.0
+) -> Iterator[int]:
     """Yield the port of a server that gives ``answers`` after ``seconds``, and appends its ``requests``.
 
     Every other query is refused as a parse error; ("query", "vector(time())") is NOW.
@@ -72,7 +74,11 @@ def listening(answers: Answers, requests: Requests | None = None, seconds: float
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(content)
+            size = 1 if seconds_per_byte else len(content)
+            with suppress(ConnectionError):
+                for begin in range(0, len(content), size):
+                    self.wfile.write(content[begin : begin + size])
+                    time.sleep(seconds_per_byte)
 
         def log_message(self, *args: object) -> None:
             pass

@@ -83,6 +83,18 @@ def test_total_wait_is_limited() -> None:
         assert time.monotonic() - started < 3.0
 
 
+def test_wait_for_an_answer_that_comes_slowly_is_limited() -> None:
+    """Each byte comes in time."""
+    started = time.monotonic()
+    with prometheus_stand_in.listening({}, seconds_per_byte=0.1) as port:
+        with (
+            Prometheus(address(port), until=started + 0.5) as prometheus,
+            pytest.raises(OrchestratorError, match="not complete after"),
+        ):
+            prometheus.now()
+        assert time.monotonic() - started < 3.0
+
+
 def test_proxy_of_the_user_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(variable, address(tunnel.free_port(None)))
