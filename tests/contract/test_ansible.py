@@ -114,12 +114,27 @@ def test_every_node_is_monitored_from_the_head(ansible: Ansible, cluster: Cluste
 def test_machines_become_targets_once_they_have_exporters(ansible: Ansible, tmp_path: Path) -> None:
     inventory = written(tmp_path, builders.inventory(machines(), monitoring=True))
     result = ansible("ansible-playbook", "--list-hosts", "-i", inventory, "site.yml")
-    assert LISTED.findall(result.text)[-4:] == [
+    assert LISTED.findall(result.text)[-5:] == [
         ("Remove the exporters", "0"),
+        ("Remove dcgm-exporter", "2"),
         ("Configure dcgm-exporter", "0"),
         ("Add the machines to the targets of Prometheus", "1"),
         ("Record the configuration of the nodes", "0"),
     ]
+
+
+@pytest.mark.parametrize(("driver", "removes"), [("image", []), ("none", ["demo-head", "demo-worker-0"])])
+@pytest.mark.parametrize("state", ["present", "absent"])
+def test_nvidias_exporter_is_removed_if_no_driver_is_used(
+    ansible: Ansible, tmp_path: Path, state: str, driver: str, removes: list[str]
+) -> None:
+    """Also if the same deploy ends the monitoring. Where the exporter stays in its group, its role removes it."""
+    cluster = machines().model_copy(update={"nodes": builders.cluster(gpus=1).nodes})
+    settings = {"monitoring": True, "monitoring_state": state, "gpu_driver": driver}
+    inventory = written(tmp_path, builders.inventory(cluster, **settings))
+    result = ansible("ansible-playbook", "--list-hosts", "-i", inventory, "site.yml")
+    play = result.text.partition("): Remove dcgm-exporter\t")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"^ {6}(\S+)$", play, re.MULTILINE)) == removes
 
 
 def test_ansible_warns_about_no_missing_group(ansible: Ansible, cluster: Cluster, tmp_path: Path) -> None:
