@@ -7,6 +7,7 @@ import typer
 
 from orchestrator import cli, progress
 from orchestrator.cli import output
+from orchestrator.trainer.autotune import MIN_SPEEDUP
 from scripts.write_reference import commands
 
 EVERY = dict(commands())
@@ -47,3 +48,9 @@ def test_help_of_a_group_lists_its_commands_with_their_meaning(
         line.split()[0] for line in shown[shown.index("Commands:") + 1 :] if line.startswith("  ") and line[2] != " "
     }
     assert listed == {*cli.MODULES}
+
+
+@pytest.mark.parametrize("option", ["precision", "compression"])
+def test_help_of_automatic_choices_has_their_threshold(option: str) -> None:
+    (text,) = (each.help for each in EVERY["train"].params if each.name == option)
+    assert f"at least {round((MIN_SPEEDUP - 1) * 100)} % faster" in (text or "")
