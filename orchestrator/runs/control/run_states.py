@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from orchestrator import exit_codes, ssh
+from orchestrator import exit_codes, progress, ssh
 from orchestrator.cluster import Cluster
-from orchestrator.errors import NodesFailed
+from orchestrator.errors import ContractError, NodesFailed
 from orchestrator.runs import log_display, store
 from orchestrator.runs.control.head_sessions import head_session
 from orchestrator.runs.control.systemd_units import active
@@ -25,7 +25,7 @@ class RunState:
     """A run and its current state.
 
     The state is "running", "queued" (its queue has not started it yet), "finished", "failed", "stopped", "lost" (the
-    head went down, or the supervisor was killed) or "unknown" (the head does not answer).
+    head went down, or the supervisor was killed) or "unknown" (the head does not answer, or its status is damaged).
     """
 
     run: Run
@@ -70,7 +70,7 @@ def overview(state_dir: StateDir, cluster: Cluster | None, chosen: Sequence[Run]
         chosen: Runs to report; default: all recorded runs.
 
     Returns:
-        The runs with their states, in the same order; "unknown" if the head does not answer.
+        The runs with their states, in the same order; "unknown" if the head does not answer, or has a damaged status.
     """
     recorded = {
         run.id: (run, store.status(state_dir, run))
@@ -84,8 +84,17 @@ def overview(state_dir: StateDir, cluster: Cluster | None, chosen: Sequence[Run]
     if cluster and open_runs:
         with suppress(NodesFailed), head_session(state_dir, cluster) as head:
             units = active(head)
-            run_states |= {run.id: get_state(state_dir, head, run, units) for run in open_runs}
+            run_states |= {run.id: _state_or_unknown(state_dir, head, run, units) for run in open_runs}
     return list(run_states.values())
+
+
+def _state_or_unknown(state_dir: StateDir, head: Session, run: Run, units: Sequence[str]) -> RunState:
+    """Get the state of a run; a damaged status is noted, so that it hides no other run."""
+    try:
+        return get_state(state_dir, head, run, units)
+    except ContractError as error:
+        progress.note(error.message)
+        return RunState(run, "unknown", None)
 
 
 def cause(run_state: RunState, cluster: Cluster) -> str:

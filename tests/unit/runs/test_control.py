@@ -152,6 +152,18 @@ def reachable(answer: Answer, outages: int = 0) -> Iterator[tuple[StateDir, Clus
         yield ssh_stand_in.deployed(near, host_key)
 
 
+def test_damaged_status_on_the_head_hides_no_other_run(on_head: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a", "b"):
+        record_run(name, started=1.0)
+        Path(run_record.directory(name)).mkdir(exist_ok=True)
+    (on_head / "status.json").touch()
+    FINISHED.write(Path(run_record.directory("b")) / "status.json")
+    with reachable(lambda command: b"" if "list-units" in command else None) as (state_dir, cluster):
+        states = {run_state.run.id: run_state.state for run_state in control.overview(state_dir, cluster)}
+    assert states == {"a": "unknown", "b": "finished"}
+    assert f"{on_head}/status.json" in capsys.readouterr().err
+
+
 @contextmanager
 def followed(run: Run, units: Answer, outages: int = 0) -> Iterator[Callable[[], Iterator[bytes]]]:
     """Yield a function that follows ``run`` on a stand-in for the head."""
