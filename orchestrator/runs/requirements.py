@@ -87,7 +87,7 @@ def find(
     Raises:
         ConfigError: A file is missing or cannot be read.
     """
-    directory, command = script.locate(argv)
+    directory, command, _ = script.locate(argv)
     chosen = file or next((path for name in NAMES if (path := directory / name).is_file()), None)
     requirements = _read(chosen, *secret, wheels=wheels) if chosen else None
     if requirements is None:

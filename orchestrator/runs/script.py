@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from orchestrator.cluster import SHARED
 from orchestrator.config import is_file
@@ -33,8 +34,16 @@ INTERPRETER = re.compile(r"python[\d.]*|bash|sh|env")
 SETTING = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 
 
-def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
-    """Locate the script that ``argv`` runs; return the directory to send, and the command as run from inside it.
+class Located(NamedTuple):
+    """The ``directory`` to send, the ``command`` as run from inside it, and the ``name`` there; "" for a module."""
+
+    directory: Path
+    command: list[str]
+    name: str = ""
+
+
+def locate(argv: Sequence[str]) -> Located:
+    """Locate the script that ``argv`` runs.
 
     The script is the first argument that ends in .py or is a local file; ``python -m module`` sends the current
     directory. A path to an interpreter becomes its name on the nodes, and Python runs a file in Python that is named
@@ -47,7 +56,7 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
     for position, argument in enumerate(argv):
         _require_no_launcher(argv, position)
         if argument == "-m" or module_at(argv, position):
-            return Path.cwd(), list(argv)
+            return Located(Path.cwd(), list(argv))
         path = Path(argument)
         if _names_file(argv, position):
             is_program = position == _program_at(argv)
@@ -55,7 +64,8 @@ def locate(argv: Sequence[str]) -> tuple[Path, list[str]]:
             if is_program and not os.access(path, os.X_OK):
                 raise ConfigError([f"run: {argument}: is not executable: `chmod +x {shlex.quote(argument)}`"])
             inside = f"./{path.name}" if is_program or path.name.startswith("-") else path.name
-            return path.absolute().parent, [*argv[:position], inside, *argv[position + 1 :]]
+            command = [*argv[:position], inside, *argv[position + 1 :]]
+            return Located(path.absolute().parent, command, path.name)
         if path.suffix == ".py":
             raise ConfigError([f"run: {argument}: no such file"])
     raise ConfigError(
@@ -197,7 +207,7 @@ def gather(argv: Sequence[str], *secret: Path | None, wheels: Path | None = None
     Raises:
         ConfigError: The files are too large or cannot be read, or ``argv`` names a file that is not sent.
     """
-    directory, command = locate(argv)
+    directory, command, name = locate(argv)
     files, left_out, directories = sent_files.select(directory, *secret, wheels=wheels)
     refused = [argument for argument in command if os.path.normpath(argument) in left_out]
     if refused:
@@ -205,23 +215,12 @@ def gather(argv: Sequence[str], *secret: Path | None, wheels: Path | None = None
             [f"run: {argument}: is not sent: {left_out[os.path.normpath(argument)]}" for argument in refused],
             _copy(directory, refused[0]),
         )
-    name = _script(directory, command)
     if name and name not in files:
         raise ConfigError(
             [f"run: {name}: is not sent: it is hidden, or in {sent_files.IGNORE}"],
             f"rename it; or send it by a last line `!{name}` in {directory / sent_files.IGNORE}",
         )
     return Source(directory, command, files, left_out, directories)
-
-
-def _script(directory: Path, command: Sequence[str]) -> str:
-    """Return the name of the file in ``directory`` that ``command`` executes; "" for a module."""
-    for position, word in enumerate(command):
-        if module_at(command, position):
-            break
-        if (position or "/" in word) and is_file(directory / word):
-            return os.path.normpath(word)
-    return ""
 
 
 def _copy(directory: Path, argument: str) -> str:

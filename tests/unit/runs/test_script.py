@@ -26,26 +26,26 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_script_is_sent_with_its_directory_and_relative_name(project: Path) -> None:
     argv = ["python", "train.py", "--lr", "0.1"]
-    assert script.locate(argv) == (project, argv)
+    assert script.locate(argv) == (project, argv, "train.py")
 
 
 def test_script_elsewhere_is_named_without_its_directory(project: Path) -> None:
-    assert script.locate(["python", "model/net.py", "-v"]) == (project / "model", ["python", "net.py", "-v"])
+    assert script.locate(["python", "model/net.py", "-v"]) == (project / "model", ["python", "net.py", "-v"], "net.py")
 
 
 def test_script_whose_name_is_like_an_option_is_no_option(project: Path) -> None:
     (project / "-m.py").touch()
-    assert script.locate(["python", "./-m.py"]) == (project, ["python", "./-m.py"])
+    assert script.locate(["python", "./-m.py"]) == (project, ["python", "./-m.py"], "-m.py")
 
 
 def test_local_program_runs_in_its_directory(project: Path) -> None:
     (project / "go").touch(mode=0o755)
-    assert script.locate(["./go", "fast"]) == (project, ["./go", "fast"])
+    assert script.locate(["./go", "fast"]) == (project, ["./go", "fast"], "go")
 
 
 def test_module_runs_in_the_working_directory(project: Path) -> None:
     for argv in (["python", "-m", "model.net"], ["python", "-mmodel.net"], ["env", "A=1", "python3", "-mmodel.net"]):
-        assert script.locate(argv) == (project, argv)
+        assert script.locate(argv) == (project, argv, "")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_program_named_like_a_launcher_is_accepted(project: Path) -> None:
     for name in ("accelerate", "deepspeed"):
         (project / name).touch(mode=0o755)
     for command in (["./accelerate", "fast"], ["bash", "deepspeed"], ["env", "SEED=1", "./accelerate"]):
-        directory, words = script.locate(command)
+        directory, words, _ = script.locate(command)
         assert directory == project
         assert [word.removeprefix("./") for word in words] == [word.removeprefix("./") for word in command]
 
@@ -133,7 +133,7 @@ def test_script_and_module_named_like_a_launcher_are_accepted(project: Path) -> 
         ["python", "torchrun.py", "-m", "torch.distributed.run"],
         ["python", "-m", "torch.distributed.runner"],
     ):
-        assert script.locate(argv) == (project, argv)
+        assert script.locate(argv)[:2] == (project, argv)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_path_to_an_interpreter_is_not_the_script(project: Path, words: list[str
         for interpreter in ("python", "python3", "python3.12"):
             (project / directory).mkdir(parents=True, exist_ok=True)
             (project / directory / interpreter).touch(mode=0o755)
-    assert script.locate([*words, "model/net.py", "-v"]) == (project / "model", [*name, "net.py", "-v"])
+    assert script.locate([*words, "model/net.py", "-v"]) == (project / "model", [*name, "net.py", "-v"], "net.py")
 
 
 def gather(config: Path | None = None) -> Source:
@@ -386,21 +386,21 @@ def test_dry_run_lists_directories_that_are_created_empty(project: Path, cli: Cl
 def test_linked_script_is_sent_with_the_directory_of_the_link(project: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere.py").touch()
     (project / "link.py").symlink_to(tmp_path / "elsewhere.py")
-    assert script.locate(["python", "link.py"]) == (project, ["python", "link.py"])
+    assert script.locate(["python", "link.py"]) == (project, ["python", "link.py"], "link.py")
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o755])  # drives of Windows have only executable files
 def test_python_runs_a_file_in_python_that_is_named_alone(project: Path, mode: int) -> None:
     (project / "train.py").chmod(mode)
     for word in ("train.py", "./train.py", str(project / "train.py")):
-        assert script.locate([word, "--lr", "1"]) == (project, ["python", "train.py", "--lr", "1"])
-        assert script.locate(["env", "A=1", word]) == (project, ["env", "A=1", "python", "train.py"])
+        assert script.locate([word, "--lr", "1"]) == (project, ["python", "train.py", "--lr", "1"], "train.py")
+        assert script.locate(["env", "A=1", word]) == (project, ["env", "A=1", "python", "train.py"], "train.py")
 
 
 def test_executable_file_is_run_as_a_program(project: Path) -> None:
     (project / "start").touch(mode=0o755)
-    assert script.locate(["./start"]) == (project, ["./start"])
-    assert script.locate(["env", "A=1", "model/../start", "-v"]) == (
+    assert script.locate(["./start"])[:2] == (project, ["./start"])
+    assert script.locate(["env", "A=1", "model/../start", "-v"])[:2] == (
         project / "model" / "..",
         ["env", "A=1", "./start", "-v"],
     )
@@ -427,7 +427,7 @@ def test_notebook_is_refused_with_the_remedy(project: Path, before: list[str]) -
 def test_notebook_that_another_program_reads_is_sent(project: Path) -> None:
     (project / "lesson.ipynb").write_text("{}")
     command = ["papermill", "lesson.ipynb", "out.ipynb"]
-    assert script.locate(command) == (project, command)
+    assert script.locate(command)[:2] == (project, command)
 
 
 def test_file_that_disappears_meanwhile_is_named(project: Path) -> None:
