@@ -29,7 +29,7 @@ def preflight(config: Config, record: Record | None) -> None:
     if identity and not expanded("hosts.identity", identity).is_file():
         raise PreflightError(f"hosts.identity: {identity}: no such file", "name a private key, or leave it out")
     surveyed = survey_answers.survey(config)
-    by_host = [preflight_checks.problems(host, config, record.id if record else "") for host in surveyed]
+    by_host = preflight_checks.problems(surveyed, config, record.id if record else "")
     good = [host for host, problems in zip(surveyed, by_host, strict=True) if not problems]
     enough = surveyed[0] in good and len(good) >= (config.min_nodes or config.nodes)
     problems = [] if enough else [problem for host_problems in by_host for problem in host_problems]

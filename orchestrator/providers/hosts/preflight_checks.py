@@ -14,24 +14,30 @@ SYSTEMS = ("debian 12", "debian 13", "ubuntu 22.04", "ubuntu 24.04")
 ARCHITECTURE = "x86_64"
 
 
-def problems(host: SurveyedHost, config: Config, deployment: str) -> list[PreflightError]:
-    """Return the problems of one host.
+def problems(surveyed: Sequence[SurveyedHost], config: Config, deployment: str) -> list[list[PreflightError]]:
+    """Return the problems of each host.
 
     Args:
-        host: The host as it was seen.
+        surveyed: The hosts as they were seen.
         config: Configuration of the cluster.
         deployment: Id of this deployment, or "" before the first deploy.
 
     Returns:
-        One error for each problem.
+        For each host, one error for each of its problems.
     """
+    with_gpus = config.gpu.driver != "none" and any(host.survey and host.survey.gpus for host in surveyed)
+    return [_problems(host, config, deployment, with_gpus) for host in surveyed]
+
+
+def _problems(host: SurveyedHost, config: Config, deployment: str, with_gpus: bool) -> list[PreflightError]:
+    """Return the problems of one host. All hosts have the trainer's image, which is larger if one has GPUs."""
     if host.survey is None:
         return [_unreachable(host)]
     findings = [
         *_connection(host),
         *_machine(host, host.survey, config),
         *_account(host, host.survey),
-        *(_container(host.survey, config) if config.hosts.trainer == "container" else ()),
+        *(_container(host.survey, with_gpus) if config.hosts.trainer == "container" else ()),
         *_mark(host, host.survey, deployment),
         *_address(host, host.survey),
         *_content(host, host.survey, config, deployment),
@@ -137,16 +143,16 @@ def notes(surveyed: Sequence[SurveyedHost], config: Config) -> Iterator[str]:
             )
 
 
-def _container(survey: HostSurvey, config: Config) -> Findings:
+def _container(survey: HostSurvey, with_gpus: bool) -> Findings:
     """Yield what keeps the trainer's container from running on a host."""
     yield from _links(survey)
     yield from _docker(survey)
-    yield from _disk(survey, config)
+    yield from _disk(survey, with_gpus)
 
 
-def _disk(survey: HostSurvey, config: Config) -> Findings:
+def _disk(survey: HostSurvey, with_gpus: bool) -> Findings:
     """Yield a disk that the trainer's image would fill; often it is the disk of the whole system."""
-    least = trainer_image.LEAST_ROOM[survey.gpus > 0 and config.gpu.driver != "none"]
+    least = trainer_image.LEAST_ROOM[with_gpus]
     if survey.image_room is not None and survey.image_room < least << 20:
         free = f"{survey.image_room / 2**20:.1f}"
         yield (

@@ -1,5 +1,6 @@
 """Selection of the machines to use as nodes, from the hosts as seen and from the last deploy."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -39,7 +40,8 @@ def select(config: Config, record: Record) -> HostSet:
         PreflightError: ACCOUNT cannot have the same number on all hosts.
     """
     surveyed, previous = survey_answers.last_survey(config), last_hosts(record)
-    used = [_node(host, config, record.id, previous) for host in surveyed]
+    problems = preflight_checks.problems(surveyed, config, record.id)
+    used = [_node(host, found, previous) for host, found in zip(surveyed, problems, strict=True)]
     if config.gpu.driver == "none":
         used = [machine.model_copy(update={"gpus": 0}) for machine in used]
     uid, gid = survey_answers.account_id(surveyed)
@@ -115,9 +117,9 @@ def _machine(host: SurveyedHost) -> Machine:
     return Machine(**described)
 
 
-def _node(host: SurveyedHost, config: Config, deployment: str, previous: HostSet | None) -> Machine:
+def _node(host: SurveyedHost, problems: Sequence[PreflightError], previous: HostSet | None) -> Machine:
     """Return a host as node. A host with a problem keeps its former description: it may have files of the cluster."""
-    problem = "; ".join(finding.message for finding in preflight_checks.problems(host, config, deployment))
+    problem = "; ".join(found.message for found in problems)
     if not problem:
         return _machine(host)
     old = {machine.login: machine for machine in previous.machines} if previous else {}

@@ -9,11 +9,10 @@ from orchestrator.providers import Resource
 from orchestrator.providers.caller_address import caller_addresses
 from orchestrator.providers.openstack import preflight_checks
 from orchestrator.providers.openstack.api import catalogue, cluster_resources, removal
-from orchestrator.providers.openstack.api.catalogue import Flavor
 from orchestrator.providers.openstack.api.cluster_resources import Holding
 from orchestrator.providers.openstack.api.connection import Cloud
 from orchestrator.providers.openstack.cloud_objects import Site, require_same_login
-from orchestrator.providers.openstack.gpus import gpus, model
+from orchestrator.providers.openstack.gpus import model
 from orchestrator.providers.provisioning import destroy, provision, resolved_config, unmanaged
 from orchestrator.providers.trainer_image import prepare, trainer_digest
 from orchestrator.state import Record
@@ -46,7 +45,7 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
         "cloud": site.cloud.entry,
         **{key: site.cloud.login[key] for key in ("project", "region", "interface", "cacert")},
         "image": image.id if image else site.pinned,
-        **{role: _machine(config, role, site.flavor(role)) for role in ("head", "worker")},
+        **{role: _machine(site, role) for role in ("head", "worker")},
         **settings.model_dump(include={"volume_size", "volume_type", "floating_ip", "dns", "config_drive"}),
         **settings.model_dump(include={"availability_zone", "server_group"}),
         "network": network.id if network else None,
@@ -56,20 +55,18 @@ def variables(config: Config, record: Record) -> dict[str, Any]:
     }
 
 
-def _machine(config: Config, role: str, flavor: Flavor) -> dict[str, Any]:
-    """Return flavor, cores and GPUs of a node. ``openstack.gpus`` does not apply to a head with another flavor."""
-    has_head_flavor = role == "head" and config.openstack.head_flavor not in (None, config.openstack.flavor)
-    number = None if has_head_flavor else config.openstack.gpus
-    number = 0 if config.gpu.driver == "none" else number
-    return {"flavor": flavor.id, "cpus": flavor.cpus, "gpus": gpus(flavor.properties) if number is None else number}
+def _machine(site: Site, role: str) -> dict[str, Any]:
+    """Return flavor, cores and GPUs of a node."""
+    flavor = site.flavor(role)
+    return {"flavor": flavor.id, "cpus": flavor.cpus, "gpus": site.gpus(role)}
 
 
 def gpu_and_image(config: Config, record: Record | None) -> tuple[str | None, str]:
     """Return the GPUs of the workers' flavor, else of the head's: all nodes have the same image and driver."""
     site = Site(config, record)
     for role in ("worker", "head"):
-        flavor = site.flavor(role)
-        if _machine(config, role, flavor)["gpus"]:
+        if site.gpus(role):
+            flavor = site.flavor(role)
             return model(flavor.properties, flavor.name), config.openstack.image or ""
     return None, config.openstack.image or ""
 

@@ -13,6 +13,7 @@ from orchestrator.providers.openstack.api.catalogue import Flavor, Image, Networ
 from orchestrator.providers.openstack.api.cluster_resources import Holding
 from orchestrator.providers.openstack.api.connection import Cloud
 from orchestrator.providers.openstack.api.credentials import ANSWER_SECONDS
+from orchestrator.providers.openstack.gpus import gpus
 from orchestrator.state import Record
 
 
@@ -74,6 +75,13 @@ class Site:
         if role == "head" and self.settings.head_flavor:
             return find_one("openstack.head_flavor", "flavor", self.settings.head_flavor, self.flavors)
         return find_one("openstack.flavor", "flavor", self.settings.flavor or "", self.flavors)
+
+    def gpus(self, role: str) -> int:
+        """Return the GPUs of the "head" or of a "worker". ``openstack.gpus`` ignores a head with another flavor."""
+        has_head_flavor = role == "head" and self.settings.head_flavor not in (None, self.settings.flavor)
+        number = None if has_head_flavor else self.settings.gpus
+        number = 0 if self.config.gpu.driver == "none" else number
+        return gpus(self.flavor(role).properties) if number is None else number
 
     @cached_property
     def existing_flavors(self) -> dict[str, Flavor]:

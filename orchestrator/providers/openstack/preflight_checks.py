@@ -82,17 +82,12 @@ def _fits(site: Site, image: Image, flavor: Flavor) -> None:
     what = "openstack.volume_size" if size else f"openstack.flavor: the disk of {key}"
     if disk < image.disk:
         raise PreflightError(f"{what}: {disk} GiB, image {image.name!r} needs {image.disk}", hint)
-    least = trainer_image.LEAST_ROOM[_has_gpus(site, flavor)]
+    least = trainer_image.LEAST_ROOM[any(site.gpus(role) for role in site.existing_flavors)]
     if disk < least:
         raise PreflightError(f"{what}: {disk} GiB, the trainer's image alone needs {least}", hint)
     if flavor.memory < image.memory:
         has = f"openstack.flavor: {key} has {flavor.memory} MiB of memory"
         raise PreflightError(f"{has}, image {image.name!r} needs {image.memory}", hint)
-
-
-def _has_gpus(site: Site, flavor: Flavor) -> bool:
-    number = gpus(flavor.properties) if site.settings.gpus is None else site.settings.gpus
-    return number > 0 and site.config.gpu.driver != "none"
 
 
 def _network(site: Site) -> None:

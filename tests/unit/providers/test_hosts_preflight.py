@@ -46,7 +46,8 @@ def host(name: str = "demo-head", private_address: str | None = None, **changes:
 
 
 def problems_of(surveyed: SurveyedHost, settings: Config | None = None) -> list[str]:
-    return [finding.message for finding in preflight_checks.problems(surveyed, settings or config(), OURS)]
+    [found] = preflight_checks.problems([surveyed], settings or config(), OURS)
+    return [finding.message for finding in found]
 
 
 def test_fresh_host_meets_the_requirements() -> None:
@@ -110,7 +111,7 @@ def test_fresh_host_meets_the_requirements() -> None:
     ],
 )
 def test_unmet_requirement_is_reported_with_its_remedy(changes: dict[str, Any], problem: str, remedy: str) -> None:
-    [finding] = preflight_checks.problems(host(**changes), config(), OURS)
+    [[finding]] = preflight_checks.problems([host(**changes)], config(), OURS)
     assert finding.message.startswith("hosts.addresses: lab@10.0.0.10: ")
     assert problem in finding.message
     assert remedy in finding.hint
@@ -139,7 +140,7 @@ def test_file_of_the_sudo_right_has_no_dot_in_its_name() -> None:
     """Sudo ignores such files."""
     surveyed = host(sudo="sudo: a password is required")
     dotted = replace(surveyed, resolved=Resolved(hostname="10.0.0.10", user="jane.doe", port=22))
-    [finding] = preflight_checks.problems(dotted, config(), OURS)
+    [[finding]] = preflight_checks.problems([dotted], config(), OURS)
     assert finding.hint == "there: `echo 'jane.doe ALL=(ALL) NOPASSWD: ALL' | sudo tee -a /etc/sudoers.d/jane_doe`"
 
 
@@ -178,7 +179,7 @@ def test_mounted_storage_and_trainer_allow_any_system() -> None:
 def test_mounted_storage_of_another_deployment_is_refused_with_its_cluster() -> None:
     mounted = config(storage="mounted")
     used: dict[str, Any] = {"shared": 3, "shared_cluster": "lab", "shared_id": "another"}
-    [finding] = preflight_checks.problems(host(**used), mounted, OURS)
+    [[finding]] = preflight_checks.problems([host(**used)], mounted, OURS)
     assert "its /shared is in use by cluster 'lab' (deployment another)" in finding.message
     assert "`orchestrator teardown --cluster lab` first" in finding.hint
     assert "`sudo rm /shared/.orchestrator-deployment`" in finding.hint
@@ -206,11 +207,19 @@ def test_account_of_the_tool_cannot_be_the_login() -> None:
 
 def test_route_known_only_to_the_users_ssh_is_refused() -> None:
     resolved = Resolved(hostname="10.0.0.10", user="lab", port=22, proxy="gateway")
-    [finding] = preflight_checks.problems(
-        SurveyedHost("demo-head", Login(address="inner"), None, resolved, survey()), config(), OURS
-    )
+    behind = SurveyedHost("demo-head", Login(address="inner"), None, resolved, survey())
+    [[finding]] = preflight_checks.problems([behind], config(), OURS)
     assert "through `gateway`" in finding.message
     assert "hosts.jump" in finding.hint
+
+
+def test_host_without_gpus_needs_room_for_the_image_of_the_others() -> None:
+    surveyed = [host(image_room=15 << 20), host("demo-worker-0", gpus=1)]
+    [[finding], none] = preflight_checks.problems(surveyed, config(), OURS)
+    assert "the trainer's image needs 16 GiB" in finding.message
+    assert none == []
+    without_driver = Config.model_validate(config().model_dump() | {"gpu": {"driver": "none"}})
+    assert preflight_checks.problems(surveyed, without_driver, OURS) == [[], []]
 
 
 @pytest.mark.parametrize(
@@ -222,7 +231,8 @@ def test_route_known_only_to_the_users_ssh_is_refused() -> None:
 )
 def test_refused_login_is_named_with_remedies(reason: str, remedy: str) -> None:
     login = Login(address="10.0.0.10", user="lab", port=2222)
-    [finding] = preflight_checks.problems(SurveyedHost("demo-head", login, None, reason=reason), config(), OURS)
+    unreachable = SurveyedHost("demo-head", login, None, reason=reason)
+    [[finding]] = preflight_checks.problems([unreachable], config(), OURS)
     assert finding.message == f"hosts.addresses: lab@10.0.0.10:2222 cannot be reached: {reason}"
     assert remedy in finding.hint
 

@@ -116,6 +116,14 @@ def test_disk_must_hold_the_image_of_the_trainer(
     assert [message for message, _ in preflight(**keys)] == ([problem] if problem else [])
 
 
+def test_head_without_gpus_needs_room_for_the_image_of_the_workers(cloud: OpenStack) -> None:
+    sizes = {"m1.tiny": 16, "m1.small": 15}
+    for flavor in cloud.listed("flavors"):
+        flavor["disk"] = sizes.get(flavor["name"], flavor["disk"])
+    [(message, _)] = preflight(gpus=1, head_flavor="m1.small")
+    assert message == "openstack.flavor: the disk of flavor 'm1.small': 15 GiB, the trainer's image alone needs 16"
+
+
 def test_volume_must_hold_the_image_and_have_an_existing_type(cloud: OpenStack) -> None:
     cloud.add_volumes()
     cloud.listed("images")[0]["min_disk"] = 30
