@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from orchestrator.errors import ConfigError
-from orchestrator.runs import script, sent_files
+from orchestrator.runs import sent_files
+from orchestrator.runs.locate_script import locate
 from orchestrator.runs.requirements_file import SENT, Reader, read_text
 
 NAMES, WHEELS = ("requirements.txt", "pyproject.toml"), "wheels"
@@ -76,7 +77,7 @@ def find(
     """Find what the script that ``argv`` runs asks for: in ``file``, else in a file of NAMES in its directory.
 
     Args:
-        argv: As for script.locate.
+        argv: As for locate_script.locate.
         file: A requirements file or a pyproject.toml.
         wheels: Directory of the only wheels to use; None for a package index.
         secret: Files in use that may hold passwords.
@@ -87,7 +88,7 @@ def find(
     Raises:
         ConfigError: A file is missing or cannot be read.
     """
-    directory, command, _ = script.locate(argv)
+    directory, command, _ = locate(argv)
     chosen = file or next((path for name in NAMES if (path := directory / name).is_file()), None)
     requirements = _read(chosen, *secret, wheels=wheels) if chosen else None
     if requirements is None:

@@ -5,7 +5,8 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from orchestrator.runs.launchers import python_imports
-from orchestrator.runs.script import Source, module_at
+from orchestrator.runs.locate_script import module_at
+from orchestrator.runs.script import Source
 
 MPI = "mpi4py"  # `python -m mpi4py script.py` executes the script too
 # Modules and the launcher that programs with them need. The first that a script imports decides: Ray starts PyTorch's
