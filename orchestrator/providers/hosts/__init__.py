@@ -11,7 +11,14 @@ from orchestrator.config import Config, expanded, stored
 from orchestrator.docker import context
 from orchestrator.errors import NodesFailed, PreflightError, gather
 from orchestrator.providers import Resource, trainer_image
-from orchestrator.providers.hosts import adoption, preflight_checks, reachability, selection, survey_answers
+from orchestrator.providers.hosts import (
+    adoption,
+    container_checks,
+    preflight_checks,
+    reachability,
+    selection,
+    survey_answers,
+)
 from orchestrator.providers.hosts.host_set import HostSet, cluster_of
 from orchestrator.providers.hosts.restore_hosts import LOGIN_SECONDS, OnLine, release
 from orchestrator.providers.hosts.survey_answers import SurveyedHost
@@ -39,7 +46,7 @@ def preflight(config: Config, record: Record | None) -> None:
         *(partial(_throw, p) for p in [*between, *problems, *changes]),
         lambda: survey_answers.account_id(surveyed),
     )
-    for line in preflight_checks.notes(surveyed, config):
+    for line in container_checks.notes(surveyed, config):
         progress.note(line)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.providers import hosts
-from orchestrator.providers.hosts import preflight_checks
+from orchestrator.providers.hosts import container_checks
 from tests.unit.providers.test_hosts_preflight import config, host
 
 RUNC = '{"runc":{"path":"runc"}}'
@@ -45,12 +45,12 @@ def test_survey_counts_containers_that_a_restart_of_docker_ends(tmp_path: Path, 
 
 
 def test_note_names_the_host_and_how_to_keep_its_containers() -> None:
-    [note] = preflight_checks.notes([host(containers=3), host("demo-worker-0")], config())
+    [note] = container_checks.notes([host(containers=3), host("demo-worker-0")], config())
     assert note.startswith("note: lab@10.0.0.10: the deploy restarts Docker, which ends 3 running containers:")
     assert '`"live-restore": true` in /etc/docker/daemon.json' in note
 
 
 def test_deploy_that_leaves_docker_alone_has_no_note() -> None:
-    assert list(preflight_checks.notes([host(containers=3)], config(trainer="installed"))) == []
+    assert list(container_checks.notes([host(containers=3)], config(trainer="installed"))) == []
     without_driver = config().model_copy(update={"gpu": config().gpu.model_copy(update={"driver": "none"})})
-    assert list(preflight_checks.notes([host(containers=3)], without_driver)) == []
+    assert list(container_checks.notes([host(containers=3)], without_driver)) == []
