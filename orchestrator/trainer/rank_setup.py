@@ -18,7 +18,7 @@ from orchestrator.trainer.autotune import choose_compression, choose_convolution
 from orchestrator.trainer.comm import allreduce, compressed
 from orchestrator.trainer.data import batches, local_copy
 from orchestrator.trainer.models import he_initializer, networks_by_name
-from orchestrator.trainer.optim import optimizers
+from orchestrator.trainer.optim import optimizers, schedule
 from orchestrator.trainer.optim.nonfinite import Guard
 from orchestrator.trainer.step_profile import StepProfile
 from orchestrator.trainer.telemetry import recorder
@@ -146,7 +146,8 @@ def build(config: TrainConfig, directory: Path) -> Trainer:
     if share < passes:
         most = train_split.size // passes
         sys.exit(f"{train_split.size} training images for {hvd.size()} ranks: use --np {most} or fewer")
-    batch = min(config.batch_size, share // passes) * passes
+    config = schedule.with_batch(config, share // passes)
+    batch = config.batch_size * passes
     steps = max(1, train_split.size // (hvd.size() * batch))
     planned = min(config.steps or sys.maxsize, config.epochs * steps)
     config = config.model_copy(update={"xla": choose_xla.choose(config, planned * batch)})
@@ -154,7 +155,7 @@ def build(config: TrainConfig, directory: Path) -> Trainer:
         model = networks_by_name.build(config.model, config.image_size, config.channels, config.classes, config.seed)
     if config.xla:
         networks_by_name.prepare_for_xla(model)
-    choices = choose_convolutions.choose(config, model, batch // passes)
+    choices = choose_convolutions.choose(config, model, config.batch_size)
     gradients = sum(4 * math.prod(variable.shape) for variable in model.trainable_variables)
     chosen = choose_compression.choose(config, directory, gradients)
     config = config.model_copy(update={"convolutions": choices, "compression": chosen})

@@ -15,6 +15,16 @@ def peak(config: TrainConfig, batches: int) -> float:
     return config.learning_rate * batches
 
 
+def with_batch(config: TrainConfig, most: int) -> TrainConfig:
+    """Return ``config`` with a batch of at most ``most`` images, and the rate in proportion (ibid.).
+
+    A resumed run may have more ranks than the run whose settings these are, so each has fewer images.
+    """
+    batch = min(config.batch_size, most)
+    rate = config.learning_rate * (batch / config.batch_size)
+    return config.model_copy(update={"batch_size": batch, "learning_rate": rate})
+
+
 def learning_rate(config: TrainConfig, batches: int, steps_per_epoch: int, step: int) -> float:
     """Compute the learning rate of a step: warm-up from one batch's rate to the peak (ibid., 2.2), then decay.
 

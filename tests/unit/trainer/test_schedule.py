@@ -23,6 +23,12 @@ def test_peak_grows_with_the_number_of_ranks() -> None:
     assert [schedule.peak(config, world) for world in (1, 8, 256)] == pytest.approx([0.0125, 0.1, 3.2])
 
 
+@pytest.mark.parametrize(("most", "batch", "expected"), [(31, 31, 0.155), (64, 64, 0.32), (1000, 64, 0.32)])
+def test_rate_follows_a_batch_that_is_reduced(most: int, batch: int, expected: float) -> None:
+    config = schedule.with_batch(samples.train_config(batch_size=64, learning_rate=0.32), most)
+    assert (config.batch_size, config.learning_rate) == (batch, expected)
+
+
 @pytest.mark.parametrize(
     ("epoch", "expected"), [(0, 0.0125), (2.5, 0.05625), (5, 0.1), (29, 0.1), (31, 0.01), (61, 0.001), (81, 0.0001)]
 )
