@@ -17,6 +17,7 @@ from orchestrator.studies import (
     matrix,
     progress_messages,
     resumable_study,
+    resume_checks,
     study_checks,
 )
 from orchestrator.studies.cell_launch import Deployed, Launcher
@@ -106,12 +107,12 @@ def _opened(
     measured = study.measured()
     every = study_checks.cells(config, measured)
     with journal.opened(directory) as current:
-        study_checks.require_same_cells(current, every)
-        study_checks.require_same_form(current, study)
-        study_checks.require_same_cluster(current, config.name)
+        resume_checks.require_same_cells(current, every)
+        resume_checks.require_same_form(current, study)
+        resume_checks.require_same_cluster(current, config.name)
         launcher = Launcher(config, measured, current, deployed, deploys)
         machine = machine_description.ask(launcher.state_dir, launcher.cluster, resized=bool(measured.nodes))
-        study_checks.require_same_machine(current, config.name, machine)
+        resume_checks.require_same_machine(current, config.name, machine)
         resumable_study.save(directory, study)
         resumable_study.write_cluster(directory, config.name)
         resumable_study.write_deploys(directory, deploys)

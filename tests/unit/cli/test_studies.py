@@ -21,6 +21,7 @@ from orchestrator.studies import (
     machine_description,
     progress_messages,
     resumable_study,
+    resume_checks,
     status,
     study_checks,
     study_files,
@@ -501,14 +502,14 @@ def test_resume_needs_no_launch_of_a_cluster_that_is_gone(tmp_path: Path, kind: 
     begun(tmp_path / "tiny-study", kind)
     store.save(state.for_cluster("default"), builders.run(id="lenet-mnist-0"))
     with journal.opened(tmp_path / "tiny-study") as current:
-        study_checks.require_same_cluster(current, cluster)
+        resume_checks.require_same_cluster(current, cluster)
 
 
 def test_run_that_was_never_recorded_binds_no_cluster(tmp_path: Path) -> None:
     builders.deployed()
     begun(tmp_path / "tiny-study", "under way")
     with journal.opened(tmp_path / "tiny-study") as current:
-        study_checks.require_same_cluster(current, "other")
+        resume_checks.require_same_cluster(current, "other")
 
 
 def test_resume_changes_nothing_while_another_process_runs_the_study(cli: Cli, tmp_path: Path) -> None:
