@@ -5,6 +5,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from tests.stand_ins import loopback_listener
+
 
 class Relay:
     """Relay connections to a port of this machine; ``cuts`` has the number of bytes of each connection.
@@ -16,14 +18,13 @@ class Relay:
         self.port, self.cuts, self.connections, self.silent = port, cuts, 0, threading.Event()
 
     def serve(self, listener: socket.socket) -> None:
-        with suppress(OSError):  # closed at the end
-            while True:
-                near = listener.accept()[0]
-                far = socket.create_connection(("127.0.0.1", self.port))
-                remaining = [self.cuts[self.connections] if self.connections < len(self.cuts) else 1 << 60]
-                self.connections += 1
-                for pair in ((near, far), (far, near)):
-                    threading.Thread(target=_pass, args=(*pair, remaining, self.silent), daemon=True).start()
+        while True:
+            near = listener.accept()[0]
+            far = socket.create_connection(("127.0.0.1", self.port))
+            remaining = [self.cuts[self.connections] if self.connections < len(self.cuts) else 1 << 60]
+            self.connections += 1
+            for pair in ((near, far), (far, near)):
+                threading.Thread(target=_pass, args=(*pair, remaining, self.silent), daemon=True).start()
 
 
 def _pass(source: socket.socket, target: socket.socket, remaining: list[int], silent: threading.Event) -> None:
@@ -42,6 +43,5 @@ def _pass(source: socket.socket, target: socket.socket, remaining: list[int], si
 def relay_to(port: int, cuts: list[int]) -> Iterator[tuple[int, Relay]]:
     """Yield the relay's own port and the relay."""
     relay = Relay(port, cuts)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=relay.serve, args=(listener,), daemon=True).start()
-        yield listener.getsockname()[1], relay
+    with loopback_listener.accepting(relay.serve) as own_port:
+        yield own_port, relay

@@ -6,6 +6,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import IO, Any
 
 import paramiko
@@ -16,6 +17,7 @@ from orchestrator.cluster import Cluster
 from orchestrator.ssh import Session, key_pair
 from orchestrator.state import StateDir
 from tests import builders
+from tests.stand_ins import loopback_listener
 
 # Returns output in place of the command's; None lets this machine's shell run the command.
 Answer = Callable[[str], bytes | None]
@@ -49,19 +51,17 @@ def deployed(port: int, host_key: str, name: str = "demo", **node: Any) -> tuple
 def listening(answer: Answer) -> Iterator[tuple[int, str]]:
     """Yield its port and its host key as in known_hosts."""
     key = paramiko.ECDSAKey.generate()
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=_serve, args=(listener, key, answer), daemon=True).start()
-        yield listener.getsockname()[1], f"{key.get_name()} {key.get_base64()}"
+    with loopback_listener.accepting(partial(_serve, key, answer)) as port:
+        yield port, f"{key.get_name()} {key.get_base64()}"
 
 
-def _serve(listener: socket.socket, key: paramiko.PKey, answer: Answer) -> None:
-    with suppress(OSError):  # closed at the end
-        while True:
-            transport = _Transport(listener.accept()[0])
-            transport.daemon = True
-            transport.add_server_key(key)
-            with suppress(EOFError, paramiko.SSHException):  # a client that only checks whether it answers
-                transport.start_server(server=_Server(answer))
+def _serve(key: paramiko.PKey, answer: Answer, listener: socket.socket) -> None:
+    while True:
+        transport = _Transport(listener.accept()[0])
+        transport.daemon = True
+        transport.add_server_key(key)
+        with suppress(EOFError, paramiko.SSHException):  # a client that only checks whether it answers
+            transport.start_server(server=_Server(answer))
 
 
 class _Transport(paramiko.Transport):
