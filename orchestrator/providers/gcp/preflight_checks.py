@@ -64,7 +64,9 @@ def _at_times(site: Site) -> dict[str, bool]:
 
 
 def _same_location(site: Site) -> None:
-    for key, value in (("project", site.project), ("zone", site.settings.zone)):
+    # Terraform would replace the subnet, and Google removes none in use: the apply would fail at each deploy.
+    places = {"project": site.project, "zone": site.settings.zone, "subnet": str(site.settings.subnet)}
+    for key, value in places.items():
         provisioning.require_same_location(
             site.config, key, site.before.get(key) if site.deployment_resources else None, value
         )

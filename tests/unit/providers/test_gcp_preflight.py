@@ -259,6 +259,16 @@ def test_other_zone_than_the_deployed_one_is_refused(cloud: StandIn) -> None:
     assert messages == ["gcp.zone: europe-west4-b asked for, the cluster is deployed in europe-west4-a"]
 
 
+def test_other_subnet_than_the_deployed_one_is_refused(cloud: StandIn) -> None:
+    deployed(cloud)
+    before = record()
+    before.variables["gcp"]["subnet"] = "10.77.0.0/24"
+    assert findings(before) == []
+    [finding] = findings(before, subnet="10.78.0.0/24")
+    assert finding.message == "gcp.subnet: 10.78.0.0/24 asked for, the cluster is deployed in 10.77.0.0/24"
+    assert "teardown --cluster demo" in finding.hint
+
+
 def test_removed_image_matters_only_for_new_nodes(cloud: StandIn) -> None:
     deployed(cloud)
     del cloud.items[IMAGE]
