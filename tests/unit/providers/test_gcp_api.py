@@ -1,6 +1,7 @@
 """The client of Google's API: credentials, addresses, and every kind of answer."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -143,6 +144,32 @@ def test_google_credentials_is_a_path_or_content_as_in_terraform(
     google = Google()
     assert (google.project, google.session.credentials.refresh_token) == ("ours", "t")
     assert isinstance(google.session, AuthorizedSession)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "of_terraform"),
+    [
+        ("GOOGLE_CREDENTIALS", "gcloud/application_default_credentials.json", "GOOGLE_CREDENTIALS"),
+        (
+            "GOOGLE_APPLICATION_CREDENTIALS",
+            "gcloud/application_default_credentials.json",
+            "GOOGLE_APPLICATION_CREDENTIALS",
+        ),
+        ("CLOUDSDK_CONFIG", "gcloud", "GOOGLE_APPLICATION_CREDENTIALS"),
+    ],
+)
+def test_terraform_finds_the_same_key_file_from_another_directory(
+    no_credentials: None, variable: str, value: str, of_terraform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "gcloud" / "application_default_credentials.json"
+    file.parent.mkdir()
+    credentials = {"type": "authorized_user", "client_id": "i", "client_secret": "s", "refresh_token": "t"}
+    file.write_text(json.dumps(credentials))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "")  # as if unset; it is restored after the test
+    monkeypatch.setenv(variable, value)
+    assert Google().session.credentials.client_id == "i"
+    assert os.environ[of_terraform] == str(file)
 
 
 @pytest.mark.parametrize("content", ["{broken", "/nowhere/key.json", '{"type": "unheard-of"}'])

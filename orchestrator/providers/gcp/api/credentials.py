@@ -33,6 +33,7 @@ def find() -> "tuple[Credentials, str | None]":
     """
     try:
         _require_documents()
+        _name_files_for_terraform()
         credentials, project = _default_credentials()
     except Exception as error:  # google-auth does not validate key files: any exception is possible
         raise PreflightError(f"no usable Google credentials: {error}", LOGIN) from error
@@ -49,12 +50,33 @@ def require_one_identity() -> None:
         )
 
 
+def _name_files_for_terraform() -> None:
+    """Name the files by absolute paths, since Terraform runs in another directory, and ignores CLOUDSDK_CONFIG."""
+    moved = os.environ.get("CLOUDSDK_CONFIG") and Path(_login_file()).exists()
+    if moved and not os.environ.get("GOOGLE_APPLICATION_CREDENTIALS"):
+        os.environ["GOOGLE_APPLICATION_CREDENTIALS"] = _login_file()
+    for name in ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CREDENTIALS"):
+        value = os.environ.get(name)
+        if value and not _is_content(value):
+            os.environ[name] = str(Path(value).absolute())
+
+
+def _login_file() -> str:
+    """Return the file that `gcloud auth application-default login` writes."""
+    directory = os.environ.get("CLOUDSDK_CONFIG") or os.path.expanduser("~/.config/gcloud")  # noqa: PTH111
+    return f"{directory}/application_default_credentials.json"
+
+
+def _is_content(text: str) -> bool:
+    """Tell whether GOOGLE_CREDENTIALS holds the content of a key file, not its path."""
+    return text.lstrip().startswith("{")
+
+
 def _require_documents() -> None:
     """Raise Unreadable, with the name of the variable or file, if google-auth would not read a JSON object."""
     text = os.environ.get("GOOGLE_CREDENTIALS", "")
-    directory = os.environ.get("CLOUDSDK_CONFIG") or os.path.expanduser("~/.config/gcloud")  # noqa: PTH111
-    files = [os.environ.get("GOOGLE_APPLICATION_CREDENTIALS"), f"{directory}/application_default_credentials.json"]
-    if text.lstrip().startswith("{"):
+    files = [os.environ.get("GOOGLE_APPLICATION_CREDENTIALS"), _login_file()]
+    if _is_content(text):
         _require_object("GOOGLE_CREDENTIALS", bounded_files.load_json(text, "GOOGLE_CREDENTIALS"))
     elif text:
         files.append(text)
@@ -79,7 +101,7 @@ def _default_credentials() -> "tuple[Credentials, str | None]":
 
 def _loaded(text: str) -> "tuple[Credentials, str | None]":
     """Load GOOGLE_CREDENTIALS, which holds the path of a key file or the content of one."""
-    inline = text.lstrip().startswith("{")
+    inline = _is_content(text)
     load: Any = auth.load_credentials_from_dict if inline else auth.load_credentials_from_file
     with warnings.catch_warnings():  # google-auth warns of files from untrusted sources: this one is the user's own
         warnings.simplefilter("ignore", DeprecationWarning)
