@@ -65,7 +65,7 @@ def _print_costs(config: Config, provider: Provider) -> None:
     items = prices.bill(provider.priced(config), config.prices)
     if items:
         listed = ", ".join(f"{item.count} x {item.name}" for item in items)
-        progress.note(f"to create: {listed}: {prices.total(items, config.currency)}")
+        progress.note(f"cluster of {listed}: {prices.total(items, config.currency)}")
 
 
 def _draft(state_dir: StateDir, config: Config, provider: Provider, pairing: Pairing) -> Record:

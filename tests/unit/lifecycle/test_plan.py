@@ -40,11 +40,11 @@ def test_bill_has_priced_resources_and_names_the_others() -> None:
     assert prices.total(items[:1], "EUR") == "10.50 EUR per hour"
 
 
-def test_deploy_prints_request_and_cost_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_deploy_prints_whole_cluster_and_cost_first(capsys: pytest.CaptureFixture[str]) -> None:
     servers = OpenStack(image="debian-12", flavor="gpu.a100", head_flavor="cpu.small")
     settings = Config(provider="openstack", nodes=3, openstack=servers, prices={"gpu.a100": 1.5, "cpu.small": 0.1})
     deploy._print_costs(settings, providers.get("openstack"))
-    assert capsys.readouterr().err == "to create: 1 x cpu.small, 2 x gpu.a100: 3.10 EUR per hour\n"
+    assert capsys.readouterr().err == "cluster of 1 x cpu.small, 2 x gpu.a100: 3.10 EUR per hour\n"
 
 
 @pytest.mark.parametrize(
