@@ -24,8 +24,10 @@ def bill(priced: Mapping[str, int], prices: Mapping[str, float]) -> list[Item]:
 
 def total(items: Sequence[Item], currency: str) -> str:
     """Return the total per hour as text, with the names of items without a price."""
-    priced = sum(item.sum for item in items if item.sum is not None)
+    priced = [item.sum for item in items if item.sum is not None]
     rest = ", ".join(item.name for item in items if item.sum is None)
-    return f"{priced:.2f} {currency} per hour" + (
+    if not priced:
+        return f"no price in `prices`: {rest}"
+    return f"{sum(priced):.2f} {currency} per hour" + (
         f", plus resources without a price in `prices`: {rest}" if rest else ""
     )

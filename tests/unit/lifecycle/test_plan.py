@@ -40,6 +40,12 @@ def test_bill_has_priced_resources_and_names_the_others() -> None:
     assert prices.total(items[:1], "EUR") == "10.50 EUR per hour"
 
 
+def test_bill_without_prices_has_no_sum() -> None:
+    items = prices.bill({"gpu.a100": 7, "cpu.small": 1}, {})
+    assert prices.total(items, "EUR") == "no price in `prices`: gpu.a100, cpu.small"
+    assert prices.total(prices.bill({"cpu.small": 1}, {"cpu.small": 0.0}), "EUR") == "0.00 EUR per hour"
+
+
 def test_deploy_prints_whole_cluster_and_cost_first(capsys: pytest.CaptureFixture[str]) -> None:
     servers = OpenStack(image="debian-12", flavor="gpu.a100", head_flavor="cpu.small")
     settings = Config(provider="openstack", nodes=3, openstack=servers, prices={"gpu.a100": 1.5, "cpu.small": 0.1})
