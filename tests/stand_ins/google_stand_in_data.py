@@ -9,7 +9,7 @@ IMAGE = "projects/debian-cloud/global/images/debian-12-bookworm-v20261010"
 Item = dict[str, Any]
 Answer = tuple[int, Item]
 
-GPUS = ("nvidia-tesla-t4", "nvidia-l4")
+GPUS, DISK_TYPES = ("nvidia-tesla-t4", "nvidia-l4"), ("pd-balanced", "pd-ssd", "hyperdisk-balanced")
 MACHINES: dict[str, Item] = {
     "n1-standard-8": {"guestCpus": 8, "architecture": "X86_64"},
     "n2-standard-8": {"guestCpus": 8, "architecture": "X86_64"},
@@ -39,6 +39,7 @@ NOT_FOUND = refusal(404, "The resource was not found", "notFound")
 COLLECTIONS: tuple[str, ...] = (
     "zones",
     "acceleratorTypes",
+    "diskTypes",
     "instances",
     "disks",
     "addresses",
@@ -57,4 +58,5 @@ def begin() -> dict[str, Item]:
         IMAGE: {"family": "debian-12", "diskSizeGb": "10", "status": "READY", "architecture": "X86_64"},
         **{f"{HERE}/zones/{ZONE}/machineTypes/{name}": values for name, values in MACHINES.items()},
         **{f"{HERE}/zones/{ZONE}/acceleratorTypes/{name}": {"maximumCardsPerInstance": 4} for name in GPUS},
+        **{f"{HERE}/zones/{ZONE}/diskTypes/{name}": {} for name in DISK_TYPES},
     }

@@ -1,4 +1,4 @@
-"""Check that the zone has the machine types and GPUs asked for, and that the quotas allow their number."""
+"""Check that the zone has the machine types, disks and GPUs asked for, and that the quotas allow their number."""
 
 from functools import partial
 
@@ -28,10 +28,10 @@ NEVER_COMPACT = ("e2", "f1", "g1", "n1", "t2a", "t2d")  # families without compa
 
 
 def require(site: Site) -> None:
-    """Raise PreflightError with all machine types and GPUs that the zone lacks or cannot combine, and small quotas."""
+    """Raise PreflightError with everything that the zone lacks or cannot combine, and quotas that are too small."""
     roles = ["worker", "head"] if site.settings.head_machine_type else ["worker"]
     machines = [partial(check, site, role) for role in roles for check in (Site.machine, _compact, _disk)]
-    gather(*machines, partial(_accelerator, site), partial(quota_checks.require, site))
+    gather(*machines, partial(_disk_type, site), partial(_accelerator, site), partial(quota_checks.require, site))
 
 
 def _compact(site: Site, role: str) -> None:
@@ -49,6 +49,13 @@ def _disk(site: Site, role: str) -> None:
             f"gcp.disk_type: {machine_type} cannot have a disk of type {disk_type}",
             "set gcp.disk_type: hyperdisk-balanced, or choose another machine type",
         )
+
+
+def _disk_type(site: Site) -> None:
+    name, zone = site.settings.disk_type, site.settings.zone
+    if site.in_zone("diskTypes", name) is None:
+        names = [item["name"] for item in site.google.items(f"projects/{site.project}/zones/{zone}/diskTypes")]
+        raise PreflightError(f"gcp.disk_type: zone {zone} has no {name!r}{nearest(name, names)}", listed(names))
 
 
 def _accelerator(site: Site) -> None:

@@ -98,6 +98,11 @@ def test_possible_cluster_has_no_findings(cloud: StandIn) -> None:
             "gcp.accelerators: 8 asked for, an instance takes 4 nvidia-tesla-t4",
             "ask for 4 or fewer",
         ),
+        (
+            {"disk_type": "pd-ballanced"},
+            "gcp.disk_type: zone europe-west4-a has no 'pd-ballanced', did you mean pd-balanced?",
+            "there are hyperdisk-balanced, pd-balanced, pd-ssd",
+        ),
         ({"compact": True}, "gcp.compact: n1-standard-8 cannot be placed compactly", "gcp.compact: false"),
         (
             {"machine_type": "c4-standard-8"},
@@ -255,6 +260,7 @@ def test_other_zone_than_the_deployed_one_is_refused(cloud: StandIn) -> None:
     deployed(cloud)
     cloud.put(f"{HERE}/zones/europe-west4-b", region=cloud.items[f"{HERE}/zones/{ZONE}"]["region"])
     cloud.put(f"{HERE}/zones/europe-west4-b/machineTypes/n1-standard-8", guestCpus=8)
+    cloud.put(f"{HERE}/zones/europe-west4-b/diskTypes/pd-balanced")
     messages = [finding.message for finding in findings(record(), zone="europe-west4-b")]
     assert messages == ["gcp.zone: europe-west4-b asked for, the cluster is deployed in europe-west4-a"]
 
