@@ -70,8 +70,10 @@ def gather(state_dir: StateDir, record: Record | None, run: Run, authors: Sequen
 
 
 def fetch_series(state_dir: StateDir, record: Record, cluster: Cluster, run: Run) -> None:
-    """Fetch the series of a training run from Prometheus, if it has them and they are not here; an error is a note."""
-    if run_series.directory(state_dir, run).exists() or not connection.is_enabled(record) or run.kind == SCRIPT:
+    """Fetch the series of a training run that has ended from Prometheus, unless they are here; an error is a note."""
+    if run.kind == SCRIPT or not store.is_collected(state_dir, run):  # series that are here are never fetched again
+        return
+    if run_series.directory(state_dir, run).exists() or not connection.is_enabled(record):
         return
     with (
         progress.log_errors(f"series of {run.id} could not be fetched"),

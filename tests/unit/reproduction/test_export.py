@@ -3,6 +3,7 @@
 import base64
 import json
 import random
+import shutil
 import subprocess
 import tarfile
 from dataclasses import replace
@@ -13,13 +14,16 @@ import pytest
 import yaml
 
 from orchestrator import state
+from orchestrator.monitoring import connection
 from orchestrator.reproduction import citation, export_contents, exported_run, rerun, run_archive
 from orchestrator.runs import checksums, source_archive
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.schema import RunStatus
 from tests import builders
 from tests.samples import SECRETS
-from tests.unit.conftest import Cli
+from tests.stand_ins import prometheus_stand_in, tunnel_stand_in
+from tests.stand_ins.prometheus_stand_in import NOW
+from tests.unit.conftest import Cli, StandIn
 from tests.unit.reproduction import cases
 
 
@@ -303,6 +307,22 @@ def test_series_that_exceed_their_tree_are_left_out(cli: Cli, tmp_path: Path, mo
     assert "left out: metrics/memory.csv: an archive has at most 1 MiB of metrics/" in finished.stderr
     series = [name for name in members(tmp_path / "run.tar.gz") if name.startswith("metrics/")]
     assert sorted(series) == ["metrics/load.csv", "metrics/network.csv", "metrics/up.csv"]
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_series_are_fetched_only_after_the_run_has_ended(stand_in: StandIn, ended: bool) -> None:
+    """Those of a run in progress would stand for the whole run: a teardown fetches none that are here."""
+    state_dir, run = cases.trained(started=NOW - 100.0)
+    record, directory = builders.read_record(state_dir), state_dir.runs / run.id
+    shutil.rmtree(directory / "metrics")
+    (directory / "status.json").unlink()
+    if ended:
+        RunStatus(state="finished", exit_code=0, started=NOW - 100.0, ended=NOW).write(directory / "status.json")
+    answers = prometheus_stand_in.answers_for_run(prometheus_stand_in.training(run.id), run.id)
+    with prometheus_stand_in.listening(answers) as port:
+        tunnel_stand_in.on_path(stand_in, {connection.PROMETHEUS.port: port})
+        export_contents.fetch_series(state_dir, record, builders.cluster(), run)
+    assert (directory / "metrics").exists() is ended
 
 
 def test_repeat_command_of_training_has_its_test_samples() -> None:
