@@ -105,7 +105,10 @@ def _create(overlay: Path, aliases: Mapping[str, str]) -> None:
 
 def _copy(source: Path, overlay: Path) -> None:
     """Copy an overlay, its files by hard links: pip replaces files and never changes them. Programs name its path."""
-    ignored = shutil.ignore_patterns(MANIFEST)
+
+    def ignored(directory: str, _: list[str]) -> set[str]:
+        return {MANIFEST} if Path(directory) == source else set()  # packages may have files of that name
+
     shutil.copytree(source, overlay, symlinks=True, copy_function=link_or_copy, ignore=ignored)
     for program in (path for path in (overlay / "bin").iterdir() if path.is_file() and not path.is_symlink()):
         content, mode = program.read_bytes(), program.stat().st_mode

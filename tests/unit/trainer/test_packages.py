@@ -3,6 +3,7 @@
 import json
 import subprocess
 import threading
+import zipfile
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.schema.packages import Overlay, Overlays, PackagesMessage, PackagesRequest
+from orchestrator.schema.packages import MANIFEST, Overlay, Overlays, PackagesMessage, PackagesRequest
 from orchestrator.trainer.packages import conflicts_with_image, overlays, pip
 from orchestrator.trainer.packages.conflicts_with_image import Protected
 from tests.stand_ins import wheels
@@ -250,6 +251,16 @@ def test_packages_of_the_same_base_are_reused_and_code_replaced(
     ]
     assert messages == ["1.0", "2.0"]
     assert (shared / ("f" * 12) / "bin" / "mine").read_text().startswith(f"#!{shared}/{'f' * 12}/bin/python")
+
+
+def test_reused_packages_keep_files_that_are_named_like_the_manifest(
+    python: Path, shared: Path, wheelhouse: Path
+) -> None:
+    with zipfile.ZipFile(wheelhouse / "other-2.0-py3-none-any.whl", "a") as archive:
+        archive.writestr(f"data/{MANIFEST}", "[]")
+    installed(python, shared, request(wheelhouse, "other"))
+    overlay = installed(python, shared, request(wheelhouse, "other", hash="f" * 12))
+    assert (overlays.packages_directory(shared / overlay.hash) / "data" / MANIFEST).exists()
 
 
 SCM = "SETUPTOOLS_SCM_PRETEND_VERSION"
