@@ -2,6 +2,7 @@
 
 import hashlib
 import http.client
+import os
 import time
 import urllib.error
 import urllib.request
@@ -16,6 +17,9 @@ from orchestrator.recipes import datasets
 
 TIMEOUT, DOWNLOAD_SECONDS = 20.0, 3600.0  # seconds without a byte; seconds for a file
 STALE_SECONDS = 3600.0
+# Time of every file, in 2000. The name of a data set on the nodes depends on it: a run can be resumed after the cache
+# was removed, and on another machine.
+TIME = 946_684_800
 
 
 def download(dataset: str, on_progress: Callable[[str], None]) -> Path:
@@ -46,6 +50,7 @@ def _fetch(url: str, target: Path, checksum: str, most: int) -> None:
                     problem = f"{url} has SHA-256 {digest}, expected {checksum}"
                     raise PreflightError(problem, "try again, or use --data DIR")
                 Path(partial.name).chmod(0o644)
+                os.utime(partial.name, (TIME, TIME))
                 Path(partial.name).replace(target)
             finally:
                 Path(partial.name).unlink(missing_ok=True)

@@ -125,7 +125,8 @@ def require_same(old: Run, settings: TrainConfig, data: FoundDataset, cluster: s
     if settings.data not in (data.remote, data.records):
         what = f"run {old.id} trained on {settings.data}, which the cluster no longer has"
         again = command(f"train --resume {old.id} --data DIR", cluster)
-        raise StateError(f"{what}, and {data.directory} holds another", f"{again} names the directory of that data set")
+        remedy = f"{again} names the directory of that data set, whose files have the same names, sizes and times"
+        raise StateError(f"{what}, and {data.directory} holds another", remedy)
     if settings.data != data.remote:
         again = command(f"data prepare {data.dataset} --data {data.directory}", cluster)
         raise StateError(

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import http.server
 import os
+import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import pytest
 from orchestrator import recipes, state
 from orchestrator.errors import ConfigError, PreflightError
 from orchestrator.runs import dataset_downloads
+from orchestrator.runs.datasets import FoundDataset
 
 CONTENT = {"images": b"pixels" * 1000, "labels": b"digits"}
 
@@ -95,6 +97,17 @@ def test_cached_files_are_not_downloaded_again(entry: dict[str, Any]) -> None:
     entry["site"] = "http://127.0.0.1:1"  # no server listens there
     assert cached() == ["images", "labels"]
     assert download() == state.cache() / "datasets" / "tiny"
+
+
+def test_files_downloaded_again_are_the_same_data_set(entry: dict[str, Any]) -> None:
+    """Their times are part of the name on the nodes, by which `train --resume` finds the data of a run."""
+
+    def remote() -> str:
+        return FoundDataset("tiny", download(), sorted(CONTENT), train=1, test=1, note="").remote
+
+    before = remote()
+    shutil.rmtree(state.cache())
+    assert remote() == before
 
 
 def test_file_with_another_checksum_is_refused_and_deleted(entry: dict[str, Any]) -> None:

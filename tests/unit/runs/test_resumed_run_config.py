@@ -85,7 +85,7 @@ def test_cluster_without_the_data_set_gets_the_same_one_again(mnist: FoundDatase
 @pytest.mark.parametrize(
     ("data", "problem", "remedy"),
     [
-        ("/shared/data/mnist-0", "trained on /shared/data/mnist-0, which the cluster no longer has", "--data DIR"),
+        ("/shared/data/mnist-0", "trained on /shared/data/mnist-0, which the cluster no longer has", "sizes and times"),
         ("", "trained on shards which the cluster no longer has", "data prepare mnist --data"),
     ],
 )
