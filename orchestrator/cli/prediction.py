@@ -1,5 +1,6 @@
 """Command that predicts training on more nodes, from one node and the link between them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from orchestrator.cli import (
 )
 from orchestrator.cli.options import HELP, ConfigFile, Json, Name, completed, key
 from orchestrator.cli.prediction_sources import Overrides
+from orchestrator.cli.prediction_tables import View
 from orchestrator.config import Config
 from orchestrator.errors import ConfigError
 from orchestrator.lifecycle import prices
@@ -83,25 +85,29 @@ def predict(
     if make_profile:
         prediction_sources.make_profile(config, overrides)
     config = prediction_sources.with_nodes(config, overrides)
-    history = prediction_inputs.History(state.for_cluster(config.name))
-    rank_step, node_source = prediction_sources.node(config, overrides, history)
-    without = prediction_sources.heads_without_ranks(config, rank_step, overrides, history)
-    counts = prediction_options.nodes_with_ranks(counts, without)
-    connected, link_source = prediction_links.connection(config, rank_step, overrides, history, max(counts))
-    connected = replace(connected, hierarchical=hierarchical)
-    choice = _options(config, node_source.precision, chosen_engine)
-    predicted = [
-        _completed(replace(each, nodes=each.nodes + without), rank_step, config, node_price)
-        for each in forecast.forecast(rank_step, connected, counts, choice)
-    ]
+    view, predicted = _forecasts(config, overrides, counts, chosen_engine, hierarchical)
+    predicted = [_completed(each, view.rank_step, config, node_price) for each in predicted]
     limits = prediction_options.limits(limit, budget, config.currency)
     if limits:
         _require_end_and_price(predicted[-1], config, budget)
     best = forecast.best(predicted, limit, budget) if limits else None
-    text = "; ".join([node_source.text, *[prediction_options.HEAD_WITHOUT_RANKS] * without])
-    batch, images = rank_step.batch * choice.passes, recipes.datasets()[str(config.train.dataset)].get("train")
-    view = prediction_tables.View(config, choice, text, link_source, limits, batch, images)
-    prediction_tables.forecasts(view, predicted, best, json)
+    prediction_tables.forecasts(view._replace(limits=limits), predicted, best, json)
+
+
+def _forecasts(
+    config: Config, overrides: Overrides, counts: Sequence[int], engine: Engine, hierarchical: bool
+) -> tuple[View, list[Forecast]]:
+    """Return the inputs of forecasts, and the forecast of each number of nodes in ``counts`` without time and price."""
+    history = prediction_inputs.History(state.for_cluster(config.name))
+    rank_step, source = prediction_sources.node(config, overrides, history)
+    without = prediction_sources.heads_without_ranks(config, rank_step, overrides, history)
+    counts = prediction_options.nodes_with_ranks(counts, without)
+    connected, link = prediction_links.connection(config, rank_step, overrides, history, max(counts))
+    options = _options(config, source.precision, engine)
+    predicted = forecast.forecast(rank_step, replace(connected, hierarchical=hierarchical), counts, options)
+    text = "; ".join([source.text, *[prediction_options.HEAD_WITHOUT_RANKS] * without])
+    view = View(config, options, rank_step, text, link)
+    return view, [replace(each, nodes=each.nodes + without) for each in predicted]
 
 
 def _options(config: Config, precision: str, engine: Engine) -> Options:

@@ -1,5 +1,6 @@
 """Options of `predict`, and how the text of some is read."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -118,7 +119,7 @@ def node_counts(nodes: str) -> list[int]:
     return sorted({int(word) for word in words})
 
 
-def nodes_with_ranks(counts: list[int], without: int) -> list[int]:
+def nodes_with_ranks(counts: Sequence[int], without: int) -> list[int]:
     """Return each number of nodes less those ``without`` ranks. Raises ConfigError if none has a node with ranks."""
     if counts[-1] <= without:
         problem = f"--nodes: {counts[-1]}: {HEAD_WITHOUT_RANKS}: expected {without + 1} or more"

@@ -4,12 +4,14 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from orchestrator import recipes
 from orchestrator.cli import output
 from orchestrator.config import Config
 from orchestrator.prediction.backtest import NEAR, Tested
 from orchestrator.prediction.communication_overlap import Options
 from orchestrator.prediction.compare_with_runs import Reviewed, digits
 from orchestrator.prediction.forecast import Forecast
+from orchestrator.prediction.single_rank import Node
 from orchestrator.prediction.uncertainty_band import Band
 
 
@@ -19,24 +21,29 @@ class View(NamedTuple):
     Attributes:
         config: Configuration of the training.
         options: How gradients are exchanged.
-        node: Source of one rank's step.
+        rank_step: A rank's step.
+        node: Source of it.
         link: Source of the link.
         limits: What the best number of nodes must keep, as words; "" if it is not requested.
-        batch: Images of a rank's step.
-        images: Training images of the data set; None if their number is not known.
     """
 
     config: Config
     options: Options
+    rank_step: Node
     node: str
     link: str
-    limits: str
-    batch: int
-    images: int | None
+    limits: str = ""
+
+    @property
+    def images(self) -> int | None:
+        """Training images of the data set; None if their number is not known."""
+        images: int | None = recipes.datasets()[str(self.config.train.dataset)].get("train")
+        return images
 
     def beyond(self, predicted: Sequence[Forecast]) -> list[int]:
         """Return the numbers of nodes whose steps take more images than the data set has for training."""
-        return [each.nodes for each in predicted if self.images and each.ranks * self.batch > self.images]
+        batch, images = self.rank_step.batch * self.options.passes, self.images
+        return [each.nodes for each in predicted if images and each.ranks * batch > images]
 
 
 def forecasts(view: View, predicted: Sequence[Forecast], best: Forecast | None, json: bool) -> None:
