@@ -12,6 +12,7 @@ from orchestrator.schema import bounded_files
 MOST_BYTES = 1 << 20
 SENT = "\0"  # in a line: the directory on the head that local files are sent to
 COMMENT = re.compile(r"(^|\s+)#.*$")
+CONTINUED = re.compile(r"^(?![^\S\n]*#)(.*)\\\r?\n", re.MULTILINE)  # no comment: pip ends it with its line
 OPTION = re.compile(r"(?:-(?P<short>[rce])\s*|--(?P<long>requirement|constraint|editable)(?:\s*=\s*|\s+))(?P<value>.+)")
 PATH = re.compile(r"(?P<path>[^\[;]+?)(?P<rest>\s*(?:\[[^\]]*\])?\s*(?:;.*)?(?:\s--.*)?)")
 # A URL, with or without a name in front; spaces around the @ are optional.
@@ -24,7 +25,7 @@ PROJECT = ("pyproject.toml", "setup.py")
 
 def logical_lines(text: str) -> Iterator[str]:
     """Yield the lines of a requirements file as pip does: joined at a backslash, without comments and blank lines."""
-    for line in re.sub(r"\\\r?\n", "", text).splitlines():
+    for line in CONTINUED.sub(r"\1", text).splitlines():
         if stripped := COMMENT.sub("", line).strip():
             yield stripped
 

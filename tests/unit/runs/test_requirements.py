@@ -42,6 +42,14 @@ def test_lines_are_read_like_pip() -> None:
     assert list(logical_lines(text)) == expected
 
 
+def test_comment_does_not_continue_at_a_backslash() -> None:
+    assert list(logical_lines("  # from C:\\wheels\\\nnumpy\ntorch \\\n# old \\\n==2.1\n")) == [
+        "numpy",
+        "torch",
+        "==2.1",
+    ]
+
+
 def test_requirements_txt_is_read_with_included_files(project: Path) -> None:
     (project / "requirements.txt").write_text("-r more/base.txt\n-c limits.txt\nemoji\n--pre\n--index-url https://x\n")
     (project / "more").mkdir()
