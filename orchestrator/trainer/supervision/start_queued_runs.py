@@ -20,7 +20,7 @@ from orchestrator.schema import Queue, QueuedRun, RunStatus, State, Turn, bounde
 from orchestrator.trainer.supervision import first_failure, leftover_processes
 from orchestrator.trainer.supervision.own_addresses_and_ports import is_local
 from orchestrator.trainer.supervision.signals import Signals
-from orchestrator.trainer.supervision.supervise import SSH, sweep
+from orchestrator.trainer.supervision.supervise import SSH, log, sweep
 
 SETTLE_SECONDS = 1.0  # after a run, before the load is measured
 BUSY_SECONDS = 30.0  # for a host to answer with its load
@@ -47,9 +47,9 @@ def _run_all(runs: Sequence[QueuedRun], signals: Signals) -> State:
         try:
             stopped, status = _run(run, turn, signals)
         except OSError as error:  # the run stays without a status, as one that never started
-            print(f"{number} of {len(runs)}: {name}: {error}", flush=True)
+            log(f"{number} of {len(runs)}: {name}: {error}")
             continue
-        print(f"{number} of {len(runs)}: {name}: {status.state if status else 'left no status'}", flush=True)
+        log(f"{number} of {len(runs)}: {name}: {status.state if status else 'left no status'}")
         if stopped:
             return "stopped"
         if status and status.failure and status.failure.reason == "host":
@@ -78,7 +78,7 @@ def _run(run: QueuedRun, turn: Turn, signals: Signals) -> tuple[bool, RunStatus 
             first_failure.write(directory, turn.started, ended)
         status = bounded_files.read_model(directory / "status.json", RunStatus)
     except OSError as error:
-        print(f"{directory.name}: {error}", flush=True)
+        log(f"{directory.name}: {error}")
         status = None
     shutil.rmtree(directory / "checkpoints", ignore_errors=True)  # those of many runs would fill the storage
     return stopped, status

@@ -83,7 +83,7 @@ def _launch(
     try:
         launcher = subprocess.Popen(command, start_new_session=True)
     except OSError as error:
-        _log(f"{command[0]}: {error.strerror}")
+        log(f"{command[0]}: {error.strerror}")
         return NOT_STARTED, False
     code, patience, deadline = None, math.inf, math.inf
     while code is None:
@@ -158,11 +158,11 @@ def _sweep_host(host: str, run: str, seconds: float) -> "int | None":
         return None
     if swept.returncode not in (0, exit_codes.SSH_FAILED):
         reason = swept.stderr.strip() or f"exit code {swept.returncode}"
-        _log(f"processes of the run may be left on {host}: {reason}")
+        log(f"processes of the run may be left on {host}: {reason}")
     return swept.returncode
 
 
-def _log(text: str) -> None:
+def log(text: str) -> None:
     """Write a line to the run's log. A disk without room is no reason to end a run."""
     with suppress(OSError):
         print(text, file=sys.stderr)

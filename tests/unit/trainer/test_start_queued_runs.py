@@ -96,3 +96,9 @@ def test_missing_run_is_skipped(start: Start, queue: Path) -> None:
     assert start(*QUEUE, str(queue), output=queue / "log").wait() == 0
     assert supervised_run.status(runs[1]).state == "finished"
     assert "No such file or directory" in (queue / "log").read_text()
+
+
+def test_log_without_room_does_not_end_the_queue(start: Start, queue: Path) -> None:
+    runs = fill(queue, ["-c", ""], ["-c", ""])
+    assert start(*QUEUE, str(queue), output=Path("/dev/full")).wait() == 0
+    assert [supervised_run.status(run).state for run in runs] == ["finished", "finished"]
