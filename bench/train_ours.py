@@ -144,7 +144,8 @@ def train_on_ranks(place: Place, run: Run, horovods: bool = False) -> Results:
     pinned = f"set -- {cores}; shift $HOROVOD_LOCAL_RANK; exec taskset --cpu-list $1 {' '.join(run.command)}"
     (directory / "program.json").write_text(json.dumps(["sh", "-c", pinned]))
     ranks = ["localhost"] * run.np
-    (directory / "launch.json").write_text(Layout({"localhost": run.np}, ranks, "lo", 1, 120.0, {}).text())
+    layout = Layout({"localhost": run.np}, ranks, "lo", 1, 120.0, {}, trainer=True)
+    (directory / "launch.json").write_text(layout.text())
     run = run.model_copy(update={"cycle_time": HOROVODS_CYCLE}) if horovods else run
     command = [word for word in horovod.command(run) if not (horovods and word == "--disable-cache")]
     own = {"HOROVOD_CYCLE_ON_ENQUEUE": "0"} if horovods else {}

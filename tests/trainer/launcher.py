@@ -22,7 +22,9 @@ def launch(
     (directory / "ranks").mkdir(parents=True, exist_ok=True)
     (directory / "program.json").write_text(json.dumps(program))
     hosts = ["localhost"] * ranks
-    (directory / "launch.json").write_text(Layout({"localhost": ranks}, hosts, "lo", 1, 120.0, {}).text())
+    is_trainer = (directory / "config.json").exists()
+    layout = Layout({"localhost": ranks}, hosts, "lo", 1, 120.0, {}, trainer=is_trainer)
+    (directory / "launch.json").write_text(layout.text())
     launcher = [str(HOROVODRUN), f"--{controller}", "-np", str(ranks), "-H", f"localhost:{ranks}", "--disable-cache"]
     command = [
         *launcher,
