@@ -13,7 +13,7 @@ from orchestrator.errors import RunFailed, RunStopped
 from orchestrator.errors import command as spell
 from orchestrator.runs import collected_files, control, store
 from orchestrator.runs.control import RunState
-from orchestrator.runs.run_record import SCRIPT, Run
+from orchestrator.runs.run_record import Run
 from orchestrator.state import StateDir
 
 Content = TypeVar("Content", bound=BaseModel)
@@ -116,7 +116,7 @@ def require_finished(state_dir: StateDir, run_state: RunState, cluster: Cluster 
     if run_state.state == "finished":
         return
     run, code = run_state.run, run_state.status.exit_code if run_state.status else None
-    kind = RunStopped if code == RunStopped.exit_code and run.kind != SCRIPT else RunFailed
+    kind = RunStopped if code == RunStopped.exit_code and not run.is_script else RunFailed
     cause = control.cause(run_state, cluster) if cluster else f"has ended: {run_state.state}"
     raise kind(f"run {run.id} {cause}", collected_files.how_to_resume(state_dir, run))
 

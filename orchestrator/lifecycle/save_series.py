@@ -9,7 +9,7 @@ from orchestrator.monitoring import connection, run_series
 from orchestrator.monitoring.prometheus import Prometheus
 from orchestrator.progress import log_errors
 from orchestrator.runs import store
-from orchestrator.runs.run_record import SCRIPT, Run
+from orchestrator.runs.run_record import Run
 from orchestrator.state import Record, StateDir
 
 ANSWER_SECONDS = 15.0  # until Prometheus answers
@@ -22,7 +22,7 @@ def save(state_dir: StateDir, record: Record) -> None:
     A slow or missing Prometheus is not an error.
     """
     with log_errors("metrics of runs could not be saved"):
-        runs = [run for run in reversed(store.list_runs(state_dir)) if run.kind != SCRIPT]
+        runs = [run for run in reversed(store.list_runs(state_dir)) if not run.is_script]
         pending = [run for run in runs if not run_series.directory(state_dir, run).exists()]
         if not (pending and record.cluster and connection.is_enabled(record)):
             return

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from orchestrator.config import yaml_documents
 from orchestrator.recipes.select_recipe import ANY_SHAPE
 from orchestrator.reproduction.exported_run import Exported
-from orchestrator.runs.run_record import SCRIPT, Run
+from orchestrator.runs.run_record import Run
 from orchestrator.schema import TrainConfig
 
 OF_TRAIN = (
@@ -94,7 +94,7 @@ def repeating(old: Exported) -> list[str]:
 
 def _launch(run: Run) -> list[str]:
     """Return the options of the launcher."""
-    if run.kind == SCRIPT and run.launcher != "horovod":
+    if run.is_script and run.launcher != "horovod":
         return ["--parameter-servers", str(run.parameter_servers)] if run.parameter_servers else []
     autotune = ["--autotune"] if run.autotune else []
     return ["--controller", run.controller, *_options(run, OF_LAUNCH), *autotune]

@@ -62,7 +62,7 @@ def gather(state_dir: StateDir, record: Record | None, run: Run, authors: Sequen
     files |= {checksums.FILE: sums} if (sums := _data(state_dir, record, run_of_files)) else {}
     files |= {check.MEASURED: measured} if (measured := _checked(state_dir, run)) else {}
     code, executable = _code(directory / source_archive.FILE)
-    if run.kind == SCRIPT and not code:
+    if run.is_script and not code:
         progress.note(f"{run.id}: its code was not kept, so it cannot be repeated from the archive")
     clean, cleaned = redaction.without({**files, **code}, redaction.passwords(record.config if record else {}))
     texts = _texts(replace(run_of_files, run=_without_secrets(clean[RECORD])), authors)
@@ -71,7 +71,7 @@ def gather(state_dir: StateDir, record: Record | None, run: Run, authors: Sequen
 
 def fetch_series(state_dir: StateDir, record: Record, cluster: Cluster, run: Run) -> None:
     """Fetch the series of a training run that has ended from Prometheus, unless they are here; an error is a note."""
-    if run.kind == SCRIPT or not store.is_collected(state_dir, run):  # series that are here are never fetched again
+    if run.is_script or not store.is_collected(state_dir, run):  # series that are here are never fetched again
         return
     if run_series.directory(state_dir, run).exists() or not connection.is_enabled(record):
         return

@@ -10,7 +10,7 @@ from orchestrator import progress
 from orchestrator.errors import ConfigError
 from orchestrator.runs import checksums
 from orchestrator.runs.provenance import FILE, Provenance
-from orchestrator.runs.run_record import SCRIPT, Run
+from orchestrator.runs.run_record import Run
 from orchestrator.schema import Results, RunStatus, TrainConfig, bounded_files
 from orchestrator.schema.bounded_files import Model, Unreadable, shown
 from orchestrator.schema.packages import Installed
@@ -69,7 +69,7 @@ def _read(directory: Path) -> Exported:
     run = _model(directory / "run.json", Run)
     if run is None:
         raise Unreadable("run.json", "is missing, so this is no exported run")
-    trained = run.kind != SCRIPT
+    trained = not run.is_script
     return Exported(
         directory=directory,
         run=run,

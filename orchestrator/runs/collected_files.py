@@ -13,7 +13,7 @@ from orchestrator.errors import command
 from orchestrator.runs import control, fetch_limits, user_variables
 from orchestrator.runs.fetch_limits import OUTPUT
 from orchestrator.runs.launchers.horovod import AUTOTUNED
-from orchestrator.runs.run_record import SCRIPT, Run
+from orchestrator.runs.run_record import Run
 from orchestrator.runs.store import STATUS, TURN, is_collected
 from orchestrator.schema import Checkpoints
 from orchestrator.ssh import Session, parsed
@@ -71,7 +71,7 @@ def collect(
     before = is_collected(state_dir, run)
     # Looked for first: a run that ends meanwhile is fetched as one that is active, without its last checkpoint.
     ended = not active and head.run(["test", "-e", f"{run.directory}/{STATUS}"]).exit_code == 0
-    trained = run.kind != SCRIPT
+    trained = not run.is_script
     points = _needed_later(head, run) if trained and checkpoints and not active else Checkpoints()
     excess = fetch_limits.excess(head, run)
     trees = [*([] if excess else [OUTPUT]), *(f"checkpoints/{point.name}/" for point in points.entries)]

@@ -46,6 +46,11 @@ class Run(BaseModel):
     hardware: dict[str, Hardware] = Field({}, exclude=True)
 
     @property
+    def is_script(self) -> bool:
+        """Return whether the run executes a user's script instead of the trainer."""
+        return self.kind == SCRIPT
+
+    @property
     def directory(self) -> str:
         """Return the run's directory, the same on every node."""
         return directory(self.id)

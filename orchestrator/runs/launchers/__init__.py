@@ -7,7 +7,7 @@ from orchestrator import launch_layout
 from orchestrator.cluster import Cluster, ranks_by_host
 from orchestrator.runs.launchers import horovod, hostfile, mpirun, plain, ray, tensorflow, torchrun
 from orchestrator.runs.launchers.launch_plan import Plan, Slots
-from orchestrator.runs.run_record import SCRIPT, Run
+from orchestrator.runs.run_record import Run
 
 LAUNCHERS: dict[str, Callable[[Run, Slots], Plan]] = {
     "horovod": horovod.plan,
@@ -42,7 +42,7 @@ def layout(cluster: Cluster, run: Run) -> launch_layout.Layout:
         start_seconds=run.start_seconds,
         processes=plan.processes,
         gpus=gpus if plan.divides_gpus and cluster.on_gpus else None,
-        trainer=run.kind != SCRIPT,
+        trainer=not run.is_script,
     )
 
 
