@@ -1,5 +1,6 @@
 """Command that predicts training on more nodes, from one node and the link between them."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
@@ -25,7 +26,6 @@ from orchestrator.prediction import backtest, forecast, gradient_groups
 from orchestrator.prediction.communication_overlap import Options, possible
 from orchestrator.prediction.forecast import Forecast, Recipe
 from orchestrator.prediction.gradient_groups import Engine
-from orchestrator.prediction.single_rank import Node
 from orchestrator.runs import predict_runs, prediction_inputs
 
 
@@ -86,7 +86,7 @@ def predict(
         prediction_sources.make_profile(config, overrides)
     config = prediction_sources.with_nodes(config, overrides)
     view, predicted = _forecasts(config, overrides, counts, chosen_engine, hierarchical)
-    predicted = [_completed(each, view.rank_step, config, node_price) for each in predicted]
+    predicted = [_completed(each, view, node_price) for each in predicted]
     limits = prediction_options.limits(limit, budget, config.currency)
     if limits:
         _require_end_and_price(predicted[-1], config, budget)
@@ -121,15 +121,24 @@ def _options(config: Config, precision: str, engine: Engine) -> Options:
     return base if launch.cycle_time is None else replace(base, cycle=launch.cycle_time / 1e3)
 
 
-def _completed(predicted: Forecast, rank_step: Node, config: Config, node_price: float | None) -> Forecast:
-    """Add time and price to the recipe's end, where images and prices are known."""
-    recipe, dataset = recipes.recipe(config.train), recipes.datasets()[str(config.train.dataset)]
-    if "train" not in dataset:
+def _completed(predicted: Forecast, view: View, node_price: float | None) -> Forecast:
+    """Add time and price to the end of training, where images and prices are known."""
+    work = _work(view, predicted.ranks)
+    if work is None:
         return predicted
-    epochs = config.train.epochs or int(recipe["epochs"])
+    return forecast.completed(predicted, view.rank_step, work, _per_hour(predicted.nodes, view.config, node_price))
+
+
+def _work(view: View, ranks: int) -> Recipe | None:
+    """Return the images to the end of the recipe, or of `train.steps`; None if the data set's number is not known."""
+    train, dataset = view.config.train, recipes.datasets()[str(view.config.train.dataset)]
+    if "train" not in dataset:
+        return None
+    images = (train.epochs or int(recipes.recipe(train)["epochs"])) * dataset["train"]
+    if train.steps is not None:
+        images = min(images, train.steps * ranks * view.batch)
     tested = dataset.get("test", 0)
-    whole = Recipe(epochs * dataset["train"], epochs * min(tested, config.train.test_samples or tested))
-    return forecast.completed(predicted, rank_step, whole, _per_hour(predicted.nodes, config, node_price))
+    return Recipe(images, math.ceil(images / dataset["train"]) * min(tested, train.test_samples or tested))
 
 
 def _require_end_and_price(predicted: Forecast, config: Config, budget: float | None) -> None:

@@ -40,10 +40,14 @@ class View(NamedTuple):
         images: int | None = recipes.datasets()[str(self.config.train.dataset)].get("train")
         return images
 
+    @property
+    def batch(self) -> int:
+        """Images of a step of one rank."""
+        return self.rank_step.batch * self.options.passes
+
     def beyond(self, predicted: Sequence[Forecast]) -> list[int]:
         """Return the numbers of nodes whose steps take more images than the data set has for training."""
-        batch, images = self.rank_step.batch * self.options.passes, self.images
-        return [each.nodes for each in predicted if images and each.ranks * batch > images]
+        return [each.nodes for each in predicted if self.images and each.ranks * self.batch > self.images]
 
 
 def forecasts(view: View, predicted: Sequence[Forecast], best: Forecast | None, json: bool) -> None:

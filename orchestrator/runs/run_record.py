@@ -11,6 +11,8 @@ START_SECONDS, START_SECONDS_EACH = 120, 4  # for every rank to report; shared h
 UNIT = "orchestrator-"  # then the run's id
 QUEUE = "queue"  # kind of run that starts other runs
 SCRIPT = "script"  # kind of the runs of users' scripts
+# The C library asks for huge pages (madvise), of which a pass over all activations touches fewer. glibc 2.35 and later.
+HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 ENVIRONMENT = "environment.json"  # in the run's directory; trainer.supervision.user_variables reads it
 
 
@@ -74,6 +76,7 @@ def directory(run_id: str) -> str:
 def environment(run: Run) -> dict[str, str]:
     """Return every rank's environment. The launcher forwards it and `ps` shows it, so it must hold no secrets."""
     return {
+        **({} if run.kind in (SCRIPT, QUEUE) else HUGE_PAGES),
         "PATH": f"{run.packages}/bin:{SEARCH_PATH}" if run.packages else SEARCH_PATH,
         "LANG": "C.UTF-8",
         "PYTHONUNBUFFERED": "1",

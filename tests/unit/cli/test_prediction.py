@@ -580,6 +580,16 @@ def test_fewer_test_samples_take_less_time(tmp_path: Path) -> None:
     assert hours[1] < hours[0] == hours[2]
 
 
+def test_steps_of_the_configuration_end_the_training(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text("train: {steps: 1000, test_samples: 1}\n")
+    (limited,) = predicted(*ON_CPUS, "--link", "1gbit", "--cores", "2", "--config", str(file))["forecasts"]
+    assert limited["hours"][0] == pytest.approx(1000 * limited["step_seconds"][0] / 3600, rel=1e-3)
+    file.write_text("train: {steps: 1000000000}\n")  # more than the epochs have
+    (whole,) = predicted(*ON_CPUS, "--link", "1gbit", "--cores", "2", "--config", str(file))["forecasts"]
+    assert whole["hours"] == predicted(*ON_CPUS, "--link", "1gbit", "--cores", "2")["forecasts"][0]["hours"]
+
+
 @pytest.mark.parametrize(
     ("engine", "model", "default"), [("ours", "resnet50", 32), ("horovod-torch", "resnet101", 128)]
 )

@@ -8,6 +8,7 @@ from orchestrator import state
 from orchestrator.config import Config
 from orchestrator.errors import CommandFailed
 from orchestrator.lifecycle import plan
+from orchestrator.schema.file_lock import try_lock
 from tests.stand_ins import docker_stand_in
 from tests.unit.conftest import StandIn
 
@@ -42,3 +43,13 @@ def test_providers_are_not_executed_in_the_temporary_directory(failure: CommandF
     directory = Path(" ".join(failure.tail).partition(" in ")[2])
     assert directory.parents[3] == state.root()
     assert [path.name for path in state.root().iterdir()] == ["demo"]
+
+
+def test_directories_of_killed_plans_are_removed(request: pytest.FixtureRequest) -> None:
+    for name in ("killed", "running"):
+        (state.root() / f".plan-{name}" / "provider").mkdir(parents=True)
+        (state.root() / f".plan-{name}" / "lock").touch()
+    with (state.root() / ".plan-running" / "lock").open("w") as lock:
+        assert try_lock(lock)
+        request.getfixturevalue("failure")
+    assert sorted(path.name for path in state.root().iterdir()) == [".plan-running", "demo"]

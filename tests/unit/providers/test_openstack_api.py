@@ -190,6 +190,19 @@ def test_login_that_terraform_does_not_have_is_refused(
     assert remedy in caught.value.hint
 
 
+def test_secrets_that_terraform_does_not_read_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secure_file = tmp_path / "secure.yaml"
+    monkeypatch.setenv("OS_CLIENT_SECURE_FILE", str(secure_file))
+    secure_file.write_text("clouds: {elsewhere: {auth: {}}}\n")
+    credentials.require_terraform_login(Cloud("here").connection, "here")
+    secure_file.write_text("clouds: {here: {auth: {}}}\n")
+    with pytest.raises(PreflightError, match=f"^{secure_file}: it has secrets of here") as caught:
+        credentials.require_terraform_login(Cloud("here").connection, "here")
+    assert "move it to ~/.config/openstack/secure.yaml" in caught.value.hint
+    monkeypatch.setattr(credentials, "TERRAFORM_SECURE_FILES", (str(secure_file),))
+    credentials.require_terraform_login(Cloud("here").connection, "here")
+
+
 @pytest.mark.parametrize("kind", [None, "password", "v3applicationcredential"])
 def test_login_that_terraform_has_passes(kind: str | None) -> None:
     connection = Cloud("here").connection

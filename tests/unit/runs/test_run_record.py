@@ -36,6 +36,7 @@ HOROVODRUN = [
     "/shared/runs/resnet20-mnist-1",
 ]
 ENVIRONMENT = {
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
     "PATH": "/opt/orchestrator/bin:/usr/local/bin:/usr/bin:/bin",
     "LANG": "C.UTF-8",
     "PYTHONUNBUFFERED": "1",
@@ -135,6 +136,12 @@ def test_nodes_are_told_whether_a_run_is_of_the_trainer(kind: str, trainer: bool
 
 def test_environment_of_ranks_has_exactly_these_names() -> None:
     assert run_record.environment(builders.run()) == ENVIRONMENT
+
+
+@pytest.mark.parametrize("kind", ["script", "queue"])
+def test_memory_of_scripts_is_as_their_users_expect(kind: str) -> None:
+    names = run_record.environment(builders.run(kind=kind)).keys()
+    assert names == ENVIRONMENT.keys() - {"GLIBC_TUNABLES"}
 
 
 def test_local_environment_does_not_reach_a_rank(monkeypatch: pytest.MonkeyPatch) -> None:

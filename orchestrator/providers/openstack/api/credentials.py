@@ -19,6 +19,8 @@ ANSWER_SECONDS = 60
 KEPT = ("OS_CLIENT_CONFIG_FILE", "OS_CLIENT_SECURE_FILE", "OS_CLIENT_VENDOR_FILE", "OS_CLOUD")
 # Plugins of keystoneauth that terraform-provider-openstack 3.4 has too, by its documentation.
 TERRAFORM_LOGINS = ("password", "v3password", "token", "v3token", "v3applicationcredential")
+# Its secure.yaml is one of these: version 3.4 knows no variable for it, and runs in a directory of its own.
+TERRAFORM_SECURE_FILES = ("~/.config/openstack/secure.yaml", "/etc/openstack/secure.yaml")
 DOWNLOAD_HINT = "download clouds.yaml from the site's dashboard (API Access) to ~/.config/openstack/clouds.yaml"
 
 
@@ -81,6 +83,12 @@ def require_terraform_login(connection: Connection, entry: str | None) -> None:
             f"{clouds_file()}: {entry}: profile: {profile} is unknown to Terraform's provider",
             f"replace it with auth_url: {connection.config.get_auth_args().get('auth_url')} below auth",
         )
+    path = _secure_file(entry)
+    if path and path.resolve() not in [Path(known).expanduser().resolve() for known in TERRAFORM_SECURE_FILES]:
+        raise PreflightError(
+            f"{path}: it has secrets of {entry}, and Terraform's provider does not read it",
+            f"move it to {TERRAFORM_SECURE_FILES[0]}, or its entry to {clouds_file()}",
+        )
 
 
 def _require_entry(key: str, name: str) -> None:
@@ -97,7 +105,8 @@ def _require_entry(key: str, name: str) -> None:
 def _file() -> tuple[Path | None, Mapping[str, Any]]:
     """Return the path and the entries of clouds.yaml. Raise PreflightError if such a file exists and is invalid."""
     try:
-        for path in (os.environ.get("OS_CLIENT_CONFIG_FILE"), *loader.CONFIG_FILES, *loader.SECURE_FILES):
+        named = (os.environ.get("OS_CLIENT_CONFIG_FILE"), os.environ.get("OS_CLIENT_SECURE_FILE"))
+        for path in (*named, *loader.CONFIG_FILES, *loader.SECURE_FILES):
             _require_entries(Path(path or ""))
         # Copies: openstacksdk 4.13, the last for Python 3.10, adds the file of the environment to its own lists.
         files, secure_files = list(loader.CONFIG_FILES), list(loader.SECURE_FILES)
@@ -110,6 +119,13 @@ def _file() -> tuple[Path | None, Mapping[str, Any]]:
     placeholders = (os_config.envvar_key, "defaults")  # openstacksdk's names for clouds without an entry
     path = os_config.config_filename
     return (Path(path).absolute() if path else None), {n: e for n, e in clouds.items() if n not in placeholders}
+
+
+def _secure_file(entry: str | None) -> Path | None:
+    """Return the secure.yaml if it has secrets of ``entry``. openstacksdk uses the first file that it can read."""
+    paths = [Path(path) for path in (os.environ.get("OS_CLIENT_SECURE_FILE"), *loader.SECURE_FILES) if path]
+    found = next((path for path in paths if os.access(path, os.R_OK)), None)
+    return found if found and entry in ((yaml_documents.read(found) or {}).get("clouds") or {}) else None
 
 
 class _Entry(BaseModel):
