@@ -37,7 +37,7 @@ INLINE float Masked(T dy, T y, float ceiling) {
 }
 
 // Asks for the numbers that a loop reads after these `count`: the CPU itself looks less far ahead, and not past a page.
-constexpr int64_t AHEAD = 1024;  // bytes; 1 to 8 KiB are equally fast
+constexpr int64_t AHEAD = 1024;  // bytes; 2 and 4 KiB are as fast
 template <typename T>
 INLINE void Prefetch(const T* from, int64_t count) {
   const char* at = reinterpret_cast<const char*>(from) + AHEAD;
