@@ -131,14 +131,14 @@ def _completed(predicted: Forecast, view: View, node_price: float | None) -> For
 
 def _work(view: View, ranks: int) -> Recipe | None:
     """Return the images to the end of the recipe, or of `train.steps`; None if the data set's number is not known."""
-    train, dataset = view.config.train, recipes.datasets()[str(view.config.train.dataset)]
-    if "train" not in dataset:
+    train = view.config.train
+    if view.images is None:
         return None
-    images = (train.epochs or int(recipes.recipe(train)["epochs"])) * dataset["train"]
+    images = (train.epochs or int(recipes.recipe(train)["epochs"])) * view.images
     if train.steps is not None:
         images = min(images, train.steps * ranks * view.batch)
-    tested = dataset.get("test", 0)
-    return Recipe(images, math.ceil(images / dataset["train"]) * min(tested, train.test_samples or tested))
+    tested = recipes.datasets()[str(train.dataset)].get("test", 0)
+    return Recipe(images, math.ceil(images / view.images) * min(tested, train.test_samples or tested))
 
 
 def _require_end_and_price(predicted: Forecast, config: Config, budget: float | None) -> None:

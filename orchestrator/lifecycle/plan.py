@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,12 +16,12 @@ from orchestrator.errors import CommandFailed, PreflightError, StateError, comma
 from orchestrator.gpu_compatibility import Pairing
 from orchestrator.monitoring import alert_receivers
 from orchestrator.providers import Provider
-from orchestrator.schema.file_lock import try_lock
+from orchestrator.schema import atomic_write
 from orchestrator.ssh import key_pair
 from orchestrator.state import Record, StateDir
 from orchestrator.terraform import Change
 
-PREFIX, LOCK = ".plan-", "lock"  # of temporary directories in the state directory
+NAME = "plan"  # of temporary directories in the state directory, after a period
 
 
 @dataclass(frozen=True)
@@ -105,20 +105,11 @@ def _temporary_directory() -> Iterator[Path]:
     root = state.root()
     with state.usable(root):
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _remove_abandoned(root)
-        directory = TemporaryDirectory(prefix=PREFIX, dir=root)
-    with directory as path, (Path(path) / f"{LOCK}.new").open("w") as lock:
-        try_lock(lock)
-        (Path(path) / f"{LOCK}.new").rename(Path(path) / LOCK)  # now that no other plan can take it
+        for leftover in atomic_write.leftovers(root / NAME):
+            shutil.rmtree(leftover, ignore_errors=True)
+        directory = TemporaryDirectory(prefix=atomic_write.unfinished_prefix(root / NAME), dir=root)
+    with directory as path:
         yield Path(path)
-
-
-def _remove_abandoned(root: Path) -> None:
-    """Remove the temporary directories of plans that were killed: no process holds their lock."""
-    for lock in root.glob(f"{PREFIX}*/{LOCK}"):
-        with suppress(FileNotFoundError), lock.open() as file:
-            if try_lock(file):
-                shutil.rmtree(lock.parent, ignore_errors=True)
 
 
 @contextmanager

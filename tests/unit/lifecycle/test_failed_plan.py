@@ -1,5 +1,7 @@
 """A plan that fails, with stand-ins for Docker Engine and Terraform."""
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,6 @@ from orchestrator import state
 from orchestrator.config import Config
 from orchestrator.errors import CommandFailed
 from orchestrator.lifecycle import plan
-from orchestrator.schema.file_lock import try_lock
 from tests.stand_ins import docker_stand_in
 from tests.unit.conftest import StandIn
 
@@ -46,10 +47,10 @@ def test_providers_are_not_executed_in_the_temporary_directory(failure: CommandF
 
 
 def test_directories_of_killed_plans_are_removed(request: pytest.FixtureRequest) -> None:
-    for name in ("killed", "running"):
-        (state.root() / f".plan-{name}" / "provider").mkdir(parents=True)
-        (state.root() / f".plan-{name}" / "lock").touch()
-    with (state.root() / ".plan-running" / "lock").open("w") as lock:
-        assert try_lock(lock)
-        request.getfixturevalue("failure")
-    assert sorted(path.name for path in state.root().iterdir()) == [".plan-running", "demo"]
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    killed, running = (f".plan.{pid}-abcd_123" for pid in (ended.pid, os.getppid()))
+    for name in (killed, running):
+        (state.root() / name / "provider").mkdir(parents=True)
+    request.getfixturevalue("failure")
+    assert sorted(path.name for path in state.root().iterdir()) == [running, "demo"]
