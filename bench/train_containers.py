@@ -9,7 +9,7 @@ import tempfile
 import urllib.request
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -22,6 +22,7 @@ from orchestrator.config import Local
 from orchestrator.docker import build, context, images
 from orchestrator.docker.context import Variant
 from orchestrator.docker.engine import Engine
+from orchestrator.process import interrupts
 
 OURS = "/measure"  # path of this package in containers
 REFERENCES = ROOT / "build" / "bench"
@@ -65,14 +66,13 @@ class Place:
         """Start a program in a container, and remove the container if the block raises, also by Ctrl-C and SIGTERM."""
         name = f"bench-{uuid.uuid4().hex}"
         command = self.command(name, argv, environment)
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as running:
-            try:
-                yield running
-            except BaseException:
-                running.kill()  # first, since it may be about to create the container
-                running.wait()
-                subprocess.run(["docker", "rm", "--force", name], check=False, capture_output=True)
-                raise
+        with ExitStack() as ended:
+            with interrupts.held():
+                running = ended.enter_context(
+                    subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
+                )
+                ended.push(lambda kind, *_: _remove(running, name) if kind else None)
+            yield running
 
     def json(self, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> Any:
         """Run a program in a container and parse its last line as JSON."""
@@ -97,6 +97,12 @@ class Place:
             *(part for name, value in variables.items() for part in ("--env", f"{name}={value}")),
             *(self.image, "timeout", "--kill-after", "10", str(DEADLINE), *argv),
         ]
+
+
+def _remove(running: "subprocess.Popen[str]", container: str) -> None:
+    running.kill()  # first, since it may be about to create the container
+    running.wait()
+    subprocess.run(["docker", "rm", "--force", container], check=False, capture_output=True)
 
 
 @contextmanager

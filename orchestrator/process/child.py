@@ -66,14 +66,14 @@ def started(
     Raises:
         CommandFailed: It cannot be started.
     """
-    try:
-        program = subprocess.Popen(argv, start_new_session=True, **{"stdin": subprocess.DEVNULL, **options})
-    except OSError as error:
-        raise CommandFailed(step, argv, error.strerror or str(error), [], log) from error
-    try:
+    with contextlib.ExitStack() as ended:
+        with interrupts.held():
+            try:
+                program = subprocess.Popen(argv, start_new_session=True, **{"stdin": subprocess.DEVNULL, **options})
+            except OSError as error:
+                raise CommandFailed(step, argv, error.strerror or str(error), [], log) from error
+            ended.callback(_end, program)
         yield program
-    finally:
-        _end(program)
 
 
 def read_lines(file: IO[bytes]) -> list[str]:

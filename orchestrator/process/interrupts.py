@@ -3,8 +3,10 @@
 import contextlib
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from orchestrator.lazy_imports import LazyModule
@@ -34,6 +36,33 @@ def keep_programs_interruptible() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, lambda number, frame: None)
+
+
+@contextlib.contextmanager
+def held() -> Iterator[None]:
+    """Hold SIGINT and SIGTERM back while a program is started: one that nobody knows yet would not be ended.
+
+    Handlers run at the end of the context. Threads need nothing: signals interrupt the main thread only.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[int] = []
+
+    def hold(number: int, frame: "FrameType | None") -> None:
+        received.append(number)
+
+    own = {int(number): signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: handler for number, handler in own.items() if callable(handler)}
+    try:
+        with contextlib.ExitStack() as restored:
+            for number, handler in handlers.items():
+                restored.callback(signal.signal, number, handler)
+                signal.signal(number, hold)
+            yield
+    finally:
+        for number in received:
+            handlers[number](number, None)
 
 
 def mark_programs(directory: Path) -> None:

@@ -3,9 +3,11 @@
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from orchestrator import process
 from orchestrator.process import interrupts
 from tests import waiting
 from tests.unit.conftest import Start
@@ -32,6 +34,7 @@ while os.getppid() == parent: time.sleep(0.01)
 for number in range(20_000): print("line", number)
 print("saved my state")
 """
+HELD = [signal.SIGTERM, signal.SIGINT]
 
 
 def test_second_interrupt_does_not_wait_for_the_first(start: Start, tmp_path: Path) -> None:
@@ -44,6 +47,38 @@ def test_second_interrupt_does_not_wait_for_the_first(start: Start, tmp_path: Pa
     assert waiting.ends(child)
     assert waiting.ends(grandchild)
     assert command.wait(10) == -signal.SIGINT
+
+
+def test_interrupt_while_a_program_is_started_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = list[subprocess.Popen[bytes]]()
+
+    def popen(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        programs.append(start_program(*arguments, **options))
+        signal.raise_signal(signal.SIGINT)
+        return programs[0]
+
+    start_program = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    with pytest.raises(KeyboardInterrupt):
+        process.run("wait", ["sleep", "60"])
+    assert programs[0].returncode == -signal.SIGINT
+
+
+def test_each_signal_held_back_is_handled_at_the_end_and_later_ones_at_once() -> None:
+    handled = list[int]()
+    own = {number: signal.signal(number, lambda number, _: handled.append(number)) for number in HELD}
+    try:
+        with interrupts.held():
+            for number in HELD:
+                signal.raise_signal(number)
+            assert not handled
+        assert handled == HELD
+        for number in HELD:
+            signal.raise_signal(number)
+        assert handled == 2 * HELD
+    finally:
+        for number, handler in own.items():
+            signal.signal(number, handler)
 
 
 def test_program_of_a_killed_command_completes_and_saves_state(start: Start, tmp_path: Path) -> None:
