@@ -1,7 +1,8 @@
 """Time the necessary parts of a training step: ``python -m bench.train_roofline MODEL PIXELS BATCH PRECISION THREADS``.
 
 Run by ``bench.roofline`` in a container. Each convolution of the network is timed by itself, forward, to its inputs and
-to its weights, by every implementation that is there; memory by an addition in place. Prints JSON.
+to its weights, by every implementation that is there: called again at once, whose data may be in the caches, and after
+other data has replaced it there, as in a step. Memory is timed by an addition in place. Prints JSON.
 """
 
 import collections
@@ -27,7 +28,9 @@ CLASSES, CHANNELS = 1000, 3
 # its two uses are read, and their sum written.
 NORMALISED_PASSES, ADDED_PASSES = 8, 5
 VARIABLE_BYTES = 16  # of a weight and its momentum in float32, read and written
-COPY_ELEMENTS = 1 << 25
+COPY_ELEMENTS = 1 << 27  # of each of two arrays: 1 GiB together is more than the largest caches (480 MiB) hold
+
+Times = dict[str, dict[str, float]]  # milliseconds of each product of a convolution, by implementation
 
 
 def convolutions(model: keras.Model) -> "collections.Counter[Geometry]":
@@ -36,19 +39,37 @@ def convolutions(model: keras.Model) -> "collections.Counter[Geometry]":
     return collections.Counter(layer.geometry(layer.input.shape) for layer in layers)
 
 
-def milliseconds(operation: Callable[[], tf.Tensor]) -> float:
-    """Return the least of several times, after one that is not counted."""
+class Memory:
+    """Two arrays that do not fit into the caches."""
+
+    def __init__(self) -> None:
+        self.total, self.other = tf.Variable(tf.zeros([COPY_ELEMENTS])), tf.ones([COPY_ELEMENTS])
+
+    def read(self) -> None:
+        """Read both, so that they replace all other data in the caches; nothing is left to be written back."""
+        for array in (self.total, self.other):
+            tf.reduce_sum(array).numpy()
+
+    def bandwidth(self) -> float:
+        """Return bytes per second of reading both and writing one of them."""
+        seconds = milliseconds(lambda: self.total.assign_add(self.other)) / 1000
+        return 3 * COPY_ELEMENTS * self.other.dtype.size / seconds
+
+
+def milliseconds(operation: Callable[[], tf.Tensor], before: Callable[[], object] = lambda: None) -> float:
+    """Return the least of several times, after one that is not counted. ``before`` is called before each."""
     operation()
     seconds = []
     for _ in range(TIMES):
+        before()
         started = time.perf_counter()
         operation()
         seconds.append(time.perf_counter() - started)
     return 1000 * min(seconds)
 
 
-def implementations(geometry: Geometry, batch: int, dtype: str) -> dict[str, dict[str, float]]:
-    """Return milliseconds of each product of a convolution, by implementation."""
+def implementations(geometry: Geometry, batch: int, dtype: str, memory: Memory) -> "dict[str, Times]":
+    """Return the times of a convolution: ``ms`` with data in the caches, ``from_memory_ms`` without."""
     size = [geometry.height, geometry.width, geometry.channels, geometry.filters]
     grid = [batch, geometry.rows, geometry.columns, geometry.channels]
     x, kernel = (tf.random.stateless_normal(shape, [1, 2], dtype=dtype) for shape in (grid, size))
@@ -58,15 +79,12 @@ def implementations(geometry: Geometry, batch: int, dtype: str) -> dict[str, dic
     if geometry.channels == CHANNELS:
         del operations["inputs"]  # of the images, which need no gradient
     return {
-        what: {name: milliseconds(partial(run, *arguments[what])) for name, run in by_name.items()}
-        for what, by_name in operations.items()
+        name: {
+            what: {way: milliseconds(partial(run, *arguments[what]), before) for way, run in by_way.items()}
+            for what, by_way in operations.items()
+        }
+        for name, before in (("ms", lambda: None), ("from_memory_ms", memory.read))
     }
-
-
-def bandwidth() -> float:
-    """Return bytes per second of reading two arrays in float32 and writing one of them, larger than the caches."""
-    total, other = tf.Variable(tf.zeros([COPY_ELEMENTS])), tf.ones([COPY_ELEMENTS])
-    return 3 * COPY_ELEMENTS * other.dtype.size / (milliseconds(lambda: total.assign_add(other)) / 1000)
 
 
 def rest(model: keras.Model, batch: int, dtype: str) -> int:
@@ -84,12 +102,13 @@ def main(name: str, pixels: int, batch: int, precision: str, threads: int) -> di
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     model = networks_by_name.build(name, pixels, CHANNELS, CLASSES, 1)
+    memory = Memory()
     rows = [
         {**geometry._asdict(), "count": count, "gflop": 2e-9 * batch * geometry.operations,
-         "ms": implementations(geometry, batch, precision)}
+         **implementations(geometry, batch, precision, memory)}
         for geometry, count in convolutions(model).items()
     ]  # fmt: skip
-    return {"convolutions": rows, "bytes": rest(model, batch, precision), "bandwidth": bandwidth()}
+    return {"convolutions": rows, "bytes": rest(model, batch, precision), "bandwidth": memory.bandwidth()}
 
 
 if __name__ == "__main__":

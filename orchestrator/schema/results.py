@@ -8,6 +8,8 @@ from orchestrator.schema.file_model import File
 from orchestrator.schema.names import FileName
 from orchestrator.schema.training import Compression, Engine, Precision, TrainConfig
 
+MOST_IMAGES = 2**53  # of a step: a larger integer is not exact as a float
+
 
 class Scores(File):
     """Means over every sample of a split, over all ranks. ``loss`` in nats, ``top1`` and ``top5`` from 0 to 1."""
@@ -139,7 +141,7 @@ class Results(File):
     versions: dict[str, str]
     world: World
     parameters: int
-    effective_batch_size: int
+    effective_batch_size: int = Field(ge=1, le=MOST_IMAGES)
     peak_learning_rate: float
     epochs: list[Epoch]
     ended: Literal["epochs", "steps", "until", "max-time", "terminated"] | None = None

@@ -63,6 +63,9 @@ def _jpeg_shape(file: BinaryIO) -> tuple[int, int]:
         header = file.read(9)
         if len(header) < 9 or header[0] != 0xFF:
             break
+        if header[1] == 0xFF:  # fills space before a marker (B.1.1.2)
+            file.seek(1 - len(header), io.SEEK_CUR)
+            continue
         if header[1] in FRAMES:
             height, width = struct.unpack(">HH", header[5:])
             return width, height

@@ -73,8 +73,11 @@ def test_profile_names_the_part_outside_operations() -> None:
 
 def test_shortest_step_uses_the_fastest_convolutions() -> None:
     ms = {"forward": {"kernel": 2.0, "product": 1.0}, "weights": {"kernel": 3.0}}
-    measured = {"convolutions": [{"count": 2, "ms": ms}], "bytes": 4e6, "bandwidth": 1e9}
+    slower = {"forward": {"kernel": 2.5, "product": 2.5}, "weights": {"kernel": 4.0}}
+    convolution = {"count": 2, "ms": ms, "from_memory_ms": slower}
+    measured = {"convolutions": [convolution], "bytes": 4e6, "bandwidth": 1e9}
     assert roofline.least(measured) == {"forward": 2.0, "inputs": 0, "weights": 6.0, "rest": 4.0}
+    assert roofline.least(measured, "from_memory_ms") == {"forward": 5.0, "inputs": 0, "weights": 8.0, "rest": 4.0}
 
 
 def test_gpu_rates_are_compared_with_references_of_the_same_batch(

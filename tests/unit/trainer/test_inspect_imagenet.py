@@ -78,15 +78,17 @@ def test_bytes_after_the_end_of_a_jpeg_are_ignored(tmp_path: Path) -> None:
     assert inspect_dataset.inspect("imagenet", tmp_path).train == 4
 
 
-def camera_jpeg(segment: bytes = b"") -> bytes:
-    """Return a JPEG with a segment before its frame, and pixels after it."""
+def camera_jpeg(segment: bytes = b"", fill: bytes = b"") -> bytes:
+    """Return a JPEG with a segment before its frame, `fill` before each marker, and pixels after the header."""
     frame = struct.pack(">BHHB", 8, 24, 32, 1) + bytes(3)
-    parts = [b"\xff\xe1" + struct.pack(">H", len(segment) + 2) + segment, b"\xff\xc0", struct.pack(">H", 12), frame]
+    parts = [fill, b"\xff\xe1", struct.pack(">H", len(segment) + 2), segment]
+    parts += [fill, b"\xff\xc0", struct.pack(">H", 12), frame]
     return image_files.JPEG_START + b"".join(parts) + b"coded pixels" + image_files.JPEG_END
 
 
-def test_data_that_a_phone_appends_to_a_jpeg_is_ignored(tmp_path: Path) -> None:
-    samples.imagenet(tmp_path, {**WHOLE, "train/n01/phone.JPEG": camera_jpeg() + bytes(208)})
+@pytest.mark.parametrize("fill", [b"", b"\xff", b"\xff" * 20])
+def test_data_that_a_phone_appends_to_a_jpeg_is_ignored(tmp_path: Path, fill: bytes) -> None:
+    samples.imagenet(tmp_path, {**WHOLE, "train/n01/phone.JPEG": camera_jpeg(fill=fill) + bytes(208)})
     assert inspect_dataset.inspect("imagenet", tmp_path).train == 4
 
 
