@@ -35,7 +35,7 @@ ROOMS: dict[str, set[str]] = {
     "check": {""},
     "checkpoints": {"", "comm"},
     "comm": {"tensorflow_operations"},
-    "data": set(),
+    "data": {"tensorflow_operations"},
     "engines": {"", "data", "models", "optim"},
     "models": {"tensorflow_operations"},
     "optim": {"tensorflow_operations"},

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from orchestrator.trainer.data.image_files import JPEG_START, MAX_PIXELS
+from orchestrator.trainer.tensorflow_operations import image_resize
 
 PNG_SHAPE = (16, 8)  # offset and length of width and height, big-endian
 
@@ -13,13 +14,8 @@ Window = Callable[[tf.Tensor], tf.Tensor]  # from height and width to top, left,
 
 
 def decode_view(content: tf.Tensor, size: int, window: Window) -> tf.Tensor:
-    """Return the pixels in ``window``, resized; of a JPEG, only these are decoded.
-
-    Float pixels are used because TensorFlow's resizing of them is vectorised. They stay between 0 and 255, so adding
-    0.5 before the cast, which truncates, rounds them.
-    """
-    pixels = _decode(content, window)
-    return tf.cast(tf.image.resize(tf.cast(pixels, tf.float32), [size, size]) + 0.5, tf.uint8)
+    """Return the pixels in ``window``, resized; of a JPEG, only these are decoded."""
+    return image_resize.resize(_decode(content, window), size)
 
 
 def whole(content: tf.Tensor, *_: object) -> tf.Tensor:

@@ -7,13 +7,17 @@ from typing import Any
 
 import tensorflow as tf
 
-INTERFACE = 3  # a change of the operations' inputs or outputs needs another number here and in docker/
+INTERFACE = 4  # a change of the operations' inputs or outputs needs another number here and in docker/
 LIBRARY = Path(sys.prefix, "lib", f"orchestrator-tensorflow-{tf.__version__}-{INTERFACE}.so")
 
 
 @functools.cache
 def load() -> Any:
-    """Return the module of the operations; None on a GPU, or if the image has none for this TensorFlow and checkout."""
-    if tf.config.get_visible_devices("GPU") or not LIBRARY.exists():
-        return None
-    return tf.load_op_library(str(LIBRARY))
+    """Return the module of the operations for a training step; None on a GPU, or if there is none."""
+    return None if tf.config.get_visible_devices("GPU") else load_for_input()
+
+
+@functools.cache
+def load_for_input() -> Any:
+    """Return the module for what CPUs compute beside a GPU, too; None if the image has none for this TensorFlow."""
+    return tf.load_op_library(str(LIBRARY)) if LIBRARY.exists() else None
