@@ -40,7 +40,7 @@ def keep_programs_interruptible() -> None:
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Hold SIGINT and SIGTERM back while a program is started: one that nobody knows yet would not be ended.
+    """Hold SIGINT and SIGTERM back while a program is started: the caller could not end it before it knows it.
 
     Handlers run at the end of the context. Threads need nothing: signals interrupt the main thread only.
     """
