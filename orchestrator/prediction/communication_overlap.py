@@ -9,9 +9,9 @@ from orchestrator.prediction import gradient_groups
 from orchestrator.prediction.allreduce_time import ROUND, Topology
 from orchestrator.prediction.gradient_groups import Engine, Message
 from orchestrator.prediction.single_rank import Node
+from orchestrator.schema.training import MIN_SPEEDUP
 
 Compression = Literal["none", "bf16", "fp16", "auto"]
-MIN_GAIN = 1.05  # trainer/autotune: less than this is lost in the noise
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Options:
 
     Attributes:
         engine: Decides which gradients travel together.
-        compression: Type in which they travel; "auto" is 16 bits where the step gains by them.
+        compression: Type in which they travel; "auto" is 16 bits where messages are faster in them.
         passes: Backward passes per step.
         group: Largest message of the engines "ours" and "horovod", bytes; None for the default.
         servers: Parameter servers of the engine "parameter-server".
@@ -68,12 +68,16 @@ def possible(compression: Compression, precision: str, engine: Engine = "ours") 
 
 
 def chosen(node: Node, topology: Topology, options: Options) -> Options:
-    """Replace the compression "auto" in ``options``, as the ranks of ``topology`` choose it by measurement."""
+    """Replace the compression "auto" in ``options``, as the ranks of ``topology`` choose it by measurement.
+
+    They measure a message of all gradients, of 32 MiB at most, while nothing computes.
+    """
     if options.compression != "auto":
         return options
     whole, half = replace(options, compression="none"), replace(options, compression="bf16")
-    gains = predict(node, topology, half).seconds * MIN_GAIN < predict(node, topology, whole).seconds
-    return half if gains else whole
+    size = min(node.bytes, gradient_groups.GROUP)
+    in_32_bits, in_16_bits = (_cost(size, topology, each, node.cores)[0] for each in (whole, half))
+    return half if topology.ranks > 1 and in_32_bits >= MIN_SPEEDUP * in_16_bits else whole
 
 
 def _timeline(node: Node, topology: Topology, options: Options) -> tuple[float, float]:

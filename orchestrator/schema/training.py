@@ -45,6 +45,7 @@ def top1_of(reached: str) -> float:
 # MiB of the largest message of gradients if no fusion threshold is set: of our trainer, which groups gradients itself,
 # and of Horovod 0.28.1 (operations.cc), which fuses those of the other engines and of scripts.
 OUR_LARGEST_MESSAGE, HOROVODS_LARGEST_MESSAGE = 32, 128
+MIN_SPEEDUP = 1.15  # of 16 bits; a smaller one is not worth the rounding
 SAVED_MODEL = "output/model"  # the trained network, in the directory of its run
 SMALL_IMAGE = 64  # pixels; some networks downsample smaller images less, and then need another amount of memory
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from orchestrator.schema import Checkpoint
-from orchestrator.trainer.autotune import MIN_SPEEDUP, bf16_probe, choose_precision
+from orchestrator.schema.training import MIN_SPEEDUP
+from orchestrator.trainer.autotune import bf16_probe, choose_precision
 from orchestrator.trainer.checkpoints import checkpoint
 from tests import samples
 from tests.trainer import launcher

@@ -15,8 +15,9 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from orchestrator.schema import Compression, TrainConfig
+from orchestrator.schema.training import MIN_SPEEDUP
 from orchestrator.trainer import cpu_model
-from orchestrator.trainer.autotune import MIN_SPEEDUP, measurements
+from orchestrator.trainer.autotune import measurements
 from orchestrator.trainer.comm import allreduce
 from orchestrator.trainer.data import pipeline
 

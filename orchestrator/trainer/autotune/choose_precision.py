@@ -17,7 +17,8 @@ import horovod.tensorflow as hvd
 import tensorflow as tf
 
 from orchestrator.schema import Precision
-from orchestrator.trainer.autotune import MIN_SPEEDUP, bf16_probe
+from orchestrator.schema.training import MIN_SPEEDUP
+from orchestrator.trainer.autotune import bf16_probe
 
 ISA_VARIABLE, ISA_WITHOUT_AMX = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16"
 NO_GAIN: dict[str, float] = {"gain": 0.0, "limited": True}

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.schema import Checkpoint
-from orchestrator.trainer.autotune import MIN_SPEEDUP
+from orchestrator.schema.training import MIN_SPEEDUP
 from orchestrator.trainer.checkpoints import checkpoint as checkpoints_checkpoint
 from tests import samples
 from tests.trainer import launcher

@@ -7,7 +7,7 @@ import typer
 
 from orchestrator import cli, progress
 from orchestrator.cli import output
-from orchestrator.trainer.autotune import MIN_SPEEDUP
+from orchestrator.schema.training import MIN_SPEEDUP
 from scripts.write_reference import commands
 
 EVERY = dict(commands())

@@ -158,3 +158,18 @@ def test_auto_compression_follows_precision_and_gain(
     link = Link(1e-4, speed, speed)
     options = Options(compression=communication_overlap.possible(compression, precision))
     assert communication_overlap.chosen(rank_step, Topology(2, 1, link, link), options).compression == kind
+
+
+@pytest.mark.parametrize(("seconds", "speed", "kind"), [(1.0, 1e-9, "bf16"), (0.01, 2e-10, "none")])
+def test_auto_compression_follows_the_exchange_and_not_the_step(seconds: float, speed: float, kind: str) -> None:
+    """The trainer measures one message of 32 MiB without computing: 1.33 and 1.09 times as fast in 16 bits here."""
+    rank_step = single_rank.from_step(32, seconds, ready_gradients.estimate("resnet50", 224, 1000), cores=1.0)
+    link = Link(1e-4, speed, speed)
+    chosen = communication_overlap.chosen(rank_step, Topology(2, 1, link, link), Options(compression="auto"))
+    assert chosen.compression == kind
+
+
+def test_auto_compression_of_one_rank_is_none() -> None:
+    rank_step = single_rank.from_step(32, 1.0, ready_gradients.estimate("resnet50", 224, 1000), cores=1.0)
+    chosen = communication_overlap.chosen(rank_step, Topology(1, 1, INSTANT, INSTANT), Options(compression="auto"))
+    assert chosen.compression == "none"
