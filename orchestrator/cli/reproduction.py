@@ -63,7 +63,7 @@ def export(
         return output.as_json({"file": path, "bytes": path.stat().st_size, "files": sorted(content.files)})
     output.line(f"{path}: {len(content.files)} files, {path.stat().st_size:,} bytes")
     repeats = command(f"rerun {shlex.quote(str(path))}", state_dir.name)
-    progress.note(f"{repeats} repeats it; look through code/ and log before you publish it")
+    progress.note(f"{repeats} repeats it; look through code/, log and run.json before you publish it")
 
 
 def _fetch(state_dir: StateDir, record: Record | None, run: Run) -> None:

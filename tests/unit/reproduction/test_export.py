@@ -69,6 +69,11 @@ def test_head_lists_checksums_like_this_machine(tmp_path: Path) -> None:
     assert result.stdout == checksums.of(dataset)
 
 
+def test_export_names_every_file_to_look_through_for_secrets(cli: Cli) -> None:
+    cases.trained()
+    assert "code/, log and run.json" in cli("export", "--author", "A").stderr
+
+
 def test_exporting_twice_gives_equal_bytes(cli: Cli, tmp_path: Path) -> None:
     cases.trained()
     for name in ("one", "two"):
