@@ -7,7 +7,7 @@ from orchestrator.runs.launchers.find_script_imports import imported_names, ment
 from orchestrator.runs.run_record import Run
 from orchestrator.runs.script import Source
 
-GUIDE = "docs/guide/scripts.md"
+GUIDE, CHANGES = "docs/guide/scripts.md", "docs/guide/distribute-a-script.md"
 ENVIRONMENT_ONLY = ("torchrun", "plain")  # launchers whose ranks know of each other only by their variables
 LIGHTNING = {"lightning", "pytorch_lightning"}
 TRAINING = {
@@ -104,4 +104,7 @@ def _alone(source: Source, run: Run, names: Set[str]) -> str:
         return ""
     if "ultralytics" in imported and mentions(source, ULTRALYTICS_RANKS):
         return ""
-    return f"each of the {run.np} ranks runs the whole script on its own: if it trains, --np 1 starts it once"
+    return (
+        f"each of the {run.np} ranks runs the whole script on its own: if it trains, --np 1 starts it once, or five"
+        f" changes let the ranks train together ({CHANGES})"
+    )

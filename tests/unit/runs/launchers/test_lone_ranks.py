@@ -1,9 +1,11 @@
 """Notes if ranks of a script would train each on their own."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from orchestrator import packaged_files
 from orchestrator.config import Launch
 from orchestrator.runs import launchers, script, unsent_files
 from orchestrator.runs.launchers import choose_launcher, lone_ranks
@@ -64,6 +66,25 @@ def test_note_if_each_rank_would_train_on_its_own(
     run = builders.run(np=nodes, launcher=launcher)
     found = list(lone_ranks.notes(source, run, launchers.layout(cluster, run)))
     assert [text[: len(note)] for text in found] == [note] * bool(note)
+
+
+@pytest.mark.parametrize(
+    ("text", "section"),
+    [
+        ("import torch", ""),
+        ("import lightning", "PyTorch Lightning"),
+        ("import torch\nadd_argument('--local_rank')", "Scripts with --local_rank"),
+        ("import torch.multiprocessing as mp\nmp.spawn(train)", "Scripts that start processes"),
+    ],
+)
+def test_note_names_a_page_and_a_section_that_exist(tmp_path: Path, text: str, section: str) -> None:
+    (tmp_path / "train.py").write_text(text)
+    cluster, source = builders.cluster(nodes=2), script.gather(["python", str(tmp_path / "train.py")])
+    run = builders.run(np=2, launcher="plain" if not section else "torchrun")
+    [note] = lone_ranks.notes(source, run, launchers.layout(cluster, run))
+    [page] = re.findall(r"docs/guide/[\w-]+\.md", note)
+    assert section in note
+    assert f"# {section}" in (packaged_files.PACKAGE.parent / page).read_text()
 
 
 def test_mmengine_that_gets_its_launcher_joins_the_ranks(tmp_path: Path) -> None:
