@@ -25,17 +25,8 @@ STAGES = (
 )
 
 
-def googlenet(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
-    """Build GoogLeNet: three stages of inception modules after three convolutions.
-
-    Args:
-        x: Images (batch, height, width, channels) of about unit variance.
-        image_size: Height and width in pixels.
-        classes: Number of classes.
-
-    Returns:
-        Logits (batch, classes).
-    """
+def googlenet(x: tf.Tensor, classes: int) -> tf.Tensor:
+    """Build GoogLeNet: three stages of inception modules after three convolutions."""
     x = _halved(convolution(x, 64, 7, stride=2))
     x = convolution(convolution(x, 64, 1), 192, 3)
     for stage in STAGES:

@@ -5,6 +5,8 @@ tensorflow/models), since the paper's table 1 does not give them all. The auxili
 its gain at 0.4 points.
 """
 
+from functools import partial
+
 import tensorflow as tf
 from keras import layers
 
@@ -12,19 +14,11 @@ from orchestrator.trainer.models.pooling import MaxPooling2D
 from orchestrator.trainer.models.shared_layers import conv_bn, logits
 
 DROPOUT = 0.2  # as published with TensorFlow; the paper gives no value
+_conv = partial(conv_bn, activation="relu", epsilon=1e-3)
 
 
-def inception_v3(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
-    """Build the stem, nine inception modules of three kinds with two grid reductions, and dropout before the logits.
-
-    Args:
-        x: Images (batch, height, width, channels) of about unit variance.
-        image_size: Height and width in pixels.
-        classes: Number of classes.
-
-    Returns:
-        Logits (batch, classes).
-    """
+def inception_v3(x: tf.Tensor, classes: int) -> tf.Tensor:
+    """Build the stem, nine inception modules of three kinds with two grid reductions, and dropout before the logits."""
     x = _stem(x)
     for pooled in (32, 64, 64):
         x = _module5(x, pooled)
@@ -76,12 +70,6 @@ def _wide(x: tf.Tensor) -> tf.Tensor:
     three, double = _conv(x, 384, 1), _conv(_conv(x, 448, 1), 384, 3)
     ends = [_conv(branch, 384, size) for branch in (three, double) for size in ((1, 3), (3, 1))]
     return _joined(_conv(x, 320, 1), *ends, _conv(_pooled(x), 192, 1))
-
-
-def _conv(
-    x: tf.Tensor, filters: int, size: "int | tuple[int, int]", stride: int = 1, padding: str = "same"
-) -> tf.Tensor:
-    return conv_bn(x, filters, size, stride, padding, "relu", epsilon=1e-3)
 
 
 def _pooled(x: tf.Tensor) -> tf.Tensor:

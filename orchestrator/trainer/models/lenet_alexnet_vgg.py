@@ -21,36 +21,18 @@ LENET_IMAGE = 32  # pixels; the paper pads its digits of 28 pixels to this size
 VGG16_STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 
 
-def lenet(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
-    """Build two 5x5 convolutions of 6 and 16 filters, each followed by pooling; then 120, 84 and ``classes`` units.
-
-    Args:
-        x: Images (batch, height, width, channels) of about unit variance.
-        image_size: Height and width in pixels.
-        classes: Number of classes.
-
-    Returns:
-        Logits (batch, classes).
-    """
+def lenet(x: tf.Tensor, classes: int) -> tf.Tensor:
+    """Build two 5x5 convolutions of 6 and 16 filters, each followed by pooling; then 120, 84 and ``classes`` units."""
     x = layers.Rescaling(1.275 / 4, offset=0.5375)(x)  # black is -0.1 and white 1.175, as in the paper
-    x = convolution(x, 6, 5, padding="same" if image_size < LENET_IMAGE else "valid")
+    x = convolution(x, 6, 5, padding="same" if x.shape[1] < LENET_IMAGE else "valid")
     x = MaxPooling2D(2)(x)
     x = MaxPooling2D(2)(convolution(x, 16, 5, padding="valid"))
     x = hidden(hidden(layers.Flatten()(x), 120), 84)
     return logits(x, classes, keras.initializers.GlorotUniform())
 
 
-def alexnet(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
-    """Build five convolutions, three of them followed by overlapping 3x3 pooling, then two hidden layers of 4096.
-
-    Args:
-        x: Images (batch, height, width, channels) of about unit variance.
-        image_size: Height and width in pixels.
-        classes: Number of classes.
-
-    Returns:
-        Logits (batch, classes).
-    """
+def alexnet(x: tf.Tensor, classes: int) -> tf.Tensor:
+    """Build five convolutions, three of them followed by overlapping 3x3 pooling, then two hidden layers of 4096."""
     x = convolution(layers.ZeroPadding2D(2)(x), 64, 11, stride=4, padding="valid")
     x = convolution(MaxPooling2D(3, strides=2)(x), 192, 5)
     x = convolution(MaxPooling2D(3, strides=2)(x), 384, 3)
@@ -61,18 +43,10 @@ def alexnet(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
     return logits(x, classes)
 
 
-def vgg16(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
+def vgg16(x: tf.Tensor, classes: int) -> tf.Tensor:
     """Build five stages of 3x3 convolutions, each halved by pooling, then two hidden layers of 4096.
 
     Pooling rounds up, which changes nothing at 224 pixels and leaves one pixel at 28.
-
-    Args:
-        x: Images (batch, height, width, channels) of about unit variance.
-        image_size: Height and width in pixels.
-        classes: Number of classes.
-
-    Returns:
-        Logits (batch, classes).
     """
     for filters, count in VGG16_STAGES:
         for _ in range(count):

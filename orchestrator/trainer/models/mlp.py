@@ -12,17 +12,8 @@ from orchestrator.trainer.models.shared_layers import hidden, logits
 UNITS = (64, 64)
 
 
-def dense(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
-    """Build two hidden layers of 64 units.
-
-    Args:
-        x: Rows (batch, 1, 1, features).
-        image_size: Unused, 1.
-        classes: Number of classes.
-
-    Returns:
-        Logits (batch, classes).
-    """
+def dense(x: tf.Tensor, classes: int) -> tf.Tensor:
+    """Build two hidden layers of 64 units for rows (batch, 1, 1, features)."""
     x = layers.Flatten()(x)
     for units in UNITS:
         x = hidden(x, units)

@@ -1,5 +1,7 @@
 """MobileNetV2: Sandler et al. 2018, "MobileNetV2: Inverted Residuals and Linear Bottlenecks" (CVPR), tables 1 and 2."""
 
+from functools import partial
+
 import tensorflow as tf
 from keras import layers
 
@@ -10,22 +12,15 @@ from orchestrator.trainer.models.shared_layers import conv_bn, logits, unbiased
 
 # Expansion, filters, blocks, stride of the first block (ibid., table 2).
 STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+_conv = partial(conv_bn, activation="relu6")
 
 
-def mobilenet_v2(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
+def mobilenet_v2(x: tf.Tensor, classes: int) -> tf.Tensor:
     """Build seven stages of inverted residual blocks between two convolutions.
 
     For small images, the first two strides of two are one, which leaves 4x4 of 32x32 pixels.
-
-    Args:
-        x: Images (batch, height, width, channels) of about unit variance.
-        image_size: Height and width in pixels.
-        classes: Number of classes.
-
-    Returns:
-        Logits (batch, classes).
     """
-    small = image_size < SMALL_IMAGE
+    small = x.shape[1] < SMALL_IMAGE
     x = _conv(x, 32, 3, stride=1 if small else 2)
     for expansion, filters, count, first in STAGES:
         for block in range(count):
@@ -41,7 +36,3 @@ def _block(x: tf.Tensor, expansion: int, filters: int, stride: int) -> tf.Tensor
     y = layers.DepthwiseConv2D(3, strides=stride, padding="same", use_bias=False, depthwise_initializer=HeNormal)(y)
     y = unbiased(normalization("relu6")(y), filters, 1)
     return normalization()([y, x] if stride == 1 and x.shape[-1] == filters else y)
-
-
-def _conv(x: tf.Tensor, filters: int, size: int, stride: int = 1) -> tf.Tensor:
-    return conv_bn(x, filters, size, stride, activation="relu6")

@@ -15,7 +15,8 @@ from orchestrator.trainer.models.mobilenet import mobilenet_v2
 from orchestrator.trainer.models.pooling import MaxPooling2D
 from orchestrator.trainer.models.resnet import resnet20, resnet50, resnet101
 
-Network = Callable[[tf.Tensor, int, int], tf.Tensor]  # (images of about unit variance, pixels, classes) -> logits
+# From images (batch, height, width, channels) of about unit variance, and a number of classes, to logits.
+Network = Callable[[tf.Tensor, int], tf.Tensor]
 IMAGES: dict[str, Network] = {
     network.__name__: network
     for network in (lenet, alexnet, googlenet, vgg16, inception_v3, resnet20, resnet50, resnet101, mobilenet_v2)
@@ -42,11 +43,9 @@ def build(name: str, image_size: int, channels: int, classes: int, seed: int) ->
     keras.utils.set_random_seed(seed)
     inputs = layers.Input((image_size, image_size, channels), dtype="float32" if name in TABLES else "uint8")
     if name in TABLES:
-        model = keras.Model(inputs, TABLES[name](inputs, image_size, classes), name=name)
-    else:
-        x = layers.Rescaling(1 / 64.0, offset=-2.0)(inputs)  # about unit variance, without constants per data set
-        model = keras.Model(inputs, IMAGES[name](x, image_size, classes), name=name)
-    return model
+        return keras.Model(inputs, TABLES[name](inputs, classes), name=name)
+    x = layers.Rescaling(1 / 64.0, offset=-2.0)(inputs)  # about unit variance, without constants per data set
+    return keras.Model(inputs, IMAGES[name](x, classes), name=name)
 
 
 def offset_dropout_seeds(model: keras.Model, rank: int) -> None:

@@ -20,21 +20,11 @@ class MaxPooling2D(layers.MaxPooling2D):
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         if not self.by_slices:
             return super().call(inputs)
-        return maximum_of_slices(inputs, self.pool_size[0], self.strides[0], self.padding)
+        return _maximum_of_slices(inputs, self.pool_size[0], self.strides[0], self.padding)
 
 
-def maximum_of_slices(x: tf.Tensor, size: int, stride: int, padding: str) -> tf.Tensor:
-    """Compute the maximum of each window as the maximum of one slice for each place in the window.
-
-    Args:
-        x: Images (batch, height, width, channels) of static height and width.
-        size: Height and width of the window.
-        stride: Stride in both directions.
-        padding: "same" or "valid".
-
-    Returns:
-        Images (batch, new height, new width, channels).
-    """
+def _maximum_of_slices(x: tf.Tensor, size: int, stride: int, padding: str) -> tf.Tensor:
+    """Compute the maximum of each window as the maximum of one slice for each place in the window."""
     if padding == "same":
         margins = [_margins(int(pixels), size, stride) for pixels in x.shape[1:3]]
         x = tf.pad(x, [(0, 0), *margins, (0, 0)], constant_values=x.dtype.min)

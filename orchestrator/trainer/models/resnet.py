@@ -17,17 +17,8 @@ from orchestrator.trainer.models.pooling import MaxPooling2D
 from orchestrator.trainer.models.shared_layers import conv_bn, logits, unbiased
 
 
-def resnet20(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
-    """Build three stages of three basic blocks of 16, 32 and 64 filters: 6n+2 layers with n = 3.
-
-    Args:
-        x: Images (batch, height, width, channels) of about unit variance.
-        image_size: Height and width in pixels.
-        classes: Number of classes.
-
-    Returns:
-        Logits (batch, classes).
-    """
+def resnet20(x: tf.Tensor, classes: int) -> tf.Tensor:
+    """Build three stages of three basic blocks of 16, 32 and 64 filters: 6n+2 layers with n = 3."""
     x = conv_bn(x, 16, 3, activation="relu")
     for filters in (16, 32, 64):
         for block in range(3):
@@ -37,40 +28,22 @@ def resnet20(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
     return logits(layers.GlobalAveragePooling2D()(x), classes, keras.initializers.HeNormal())
 
 
-def resnet50(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
-    """Build a bottleneck network of 3, 4, 6 and 3 blocks.
-
-    Args:
-        x: Images (batch, height, width, channels) of about unit variance.
-        image_size: Height and width in pixels.
-        classes: Number of classes.
-
-    Returns:
-        Logits (batch, classes).
-    """
-    return _bottleneck(x, image_size, classes, (3, 4, 6, 3))
+def resnet50(x: tf.Tensor, classes: int) -> tf.Tensor:
+    """Build a bottleneck network of 3, 4, 6 and 3 blocks."""
+    return _bottleneck(x, classes, (3, 4, 6, 3))
 
 
-def resnet101(x: tf.Tensor, image_size: int, classes: int) -> tf.Tensor:
-    """Build a bottleneck network of 3, 4, 23 and 3 blocks.
-
-    Args:
-        x: Images (batch, height, width, channels) of about unit variance.
-        image_size: Height and width in pixels.
-        classes: Number of classes.
-
-    Returns:
-        Logits (batch, classes).
-    """
-    return _bottleneck(x, image_size, classes, (3, 4, 23, 3))
+def resnet101(x: tf.Tensor, classes: int) -> tf.Tensor:
+    """Build a bottleneck network of 3, 4, 23 and 3 blocks."""
+    return _bottleneck(x, classes, (3, 4, 23, 3))
 
 
-def _bottleneck(x: tf.Tensor, image_size: int, classes: int, blocks: tuple[int, ...]) -> tf.Tensor:
+def _bottleneck(x: tf.Tensor, classes: int, blocks: tuple[int, ...]) -> tf.Tensor:
     """Build four stages of 1x1, 3x3, 1x1 blocks with 64 to 512 filters inside and four times as many outside.
 
     For small images, the network starts with one 3x3 convolution and no pooling.
     """
-    small = image_size < SMALL_IMAGE
+    small = x.shape[1] < SMALL_IMAGE
     x = conv_bn(x, 64, 3 if small else 7, 1 if small else 2, activation="relu")
     x = x if small else MaxPooling2D(3, strides=2, padding="same")(x)
     for stage, count in enumerate(blocks):
