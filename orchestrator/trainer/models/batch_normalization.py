@@ -89,23 +89,15 @@ class FusedBatchNormalization(Normalization):
         return outputs
 
     def normalize(self, images: tf.Tensor, training: bool) -> tf.Tensor:
-        scale, offset, mean, variance = (
-            tf.cast(tf.convert_to_tensor(v), tf.float32)
-            for v in (self.gamma, self.beta, self.moving_mean, self.moving_variance)
-        )
-        outputs, new_mean, new_variance = tf.compat.v1.nn.fused_batch_norm(
-            images,
-            scale,
-            offset,
-            mean,
-            variance,
-            epsilon=self.epsilon,
-            is_training=training,
-            exponential_avg_factor=1.0 - self.momentum if training else 1.0,
+        variables = (self.gamma, self.beta, self.moving_mean, self.moving_variance)
+        scale_to_variance = [tf.cast(tf.convert_to_tensor(variable), tf.float32) for variable in variables]
+        share = 1.0 - self.momentum if training else 1.0
+        outputs, mean, variance = tf.compat.v1.nn.fused_batch_norm(
+            images, *scale_to_variance, epsilon=self.epsilon, is_training=training, exponential_avg_factor=share
         )
         if training:
-            self.moving_mean.assign(new_mean)
-            self.moving_variance.assign(new_variance)
+            self.moving_mean.assign(mean)
+            self.moving_variance.assign(variance)
         return outputs
 
 
@@ -123,15 +115,9 @@ def _gradient(operation: tf.Operation, upstream: tf.Tensor, *_: tf.Tensor) -> li
     images, gamma, _, *added = operation.inputs
     outputs, mean, variance = operation.outputs
     settings = {name: operation.get_attr(name) for name in ("ceiling", "epsilon")}
+    parts = _parts(upstream) if added else [upstream]
     gradients = library.load().orchestrator_normalize_gradient(
-        dy=_parts(upstream) if added else [upstream],
-        y=outputs,
-        x=images,
-        gamma=gamma,
-        mean=mean,
-        variance=variance,
-        added=len(added),
-        **settings,
+        dy=parts, y=outputs, x=images, gamma=gamma, mean=mean, variance=variance, added=len(added), **settings
     )
     return [*gradients[:3], *gradients.dside]
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -15,6 +15,7 @@ from orchestrator.trainer.tensorflow_operations import weight_gradient
 PATCHED_PIXELS = 64  # of the result; with more, writing every pixel's patch costs more than the product gains
 KERNEL, PRODUCT, SHIFTS, PAIRS = "kernel", "product", "shifts", "pairs"
 Operation = Callable[..., tf.Tensor]
+Operations = dict[str, Operation]
 
 
 class Ways(NamedTuple):
@@ -52,38 +53,32 @@ class Geometry(NamedTuple):
         """Implementations without a measurement."""
         return Ways(weights=PRODUCT if self.height * self.width == 1 else KERNEL)
 
-    def operations_of(self, kernel: tf.TensorShape, dtype: "tf.DType | str") -> dict[str, dict[str, Operation]]:
+    def operations_of(self, kernel: tf.TensorShape, dtype: "tf.DType | str") -> dict[str, Operations]:
         """Return the implementations in ``dtype`` of each field of :class:`Ways`, by name.
 
         ``forward`` takes images and the kernel, ``inputs`` images, the kernel and the gradient of the result, and
         ``weights`` images and that gradient.
         """
-        stride, padding = self.stride, self.padding
-        where = {"strides": [1, stride, stride, 1], "padding": padding}
-        raw, small = tf.raw_ops, self.height * self.width == 1
-        operations: dict[str, dict[str, Operation]] = {
-            "forward": {KERNEL: lambda x, k: tf.nn.conv2d(x, k, **where)},
-            "inputs": {
-                KERNEL: lambda x, k, up: raw.Conv2DBackpropInput(
-                    input_sizes=tf.shape(x), filter=k, out_backprop=up, **where
-                )
-            },
-            "weights": {
-                KERNEL: partial(convolution_weight_gradient.to_weights, kernel, stride=stride, padding=padding),
-            },
-        }
-        if small or self.operations <= PATCHED_PIXELS * math.prod(kernel):
-            operations["forward"][PRODUCT] = partial(convolution_products.forward, stride=stride, padding=padding)
-            operations["weights"][PRODUCT] = partial(
-                convolution_products.to_weights, kernel, stride=stride, padding=padding
+        where = {"strides": [1, self.stride, self.stride, 1], "padding": self.padding}
+        spacing: dict[str, Any] = {"stride": self.stride, "padding": self.padding}
+        small = self.height * self.width == 1
+        forward: Operations = {KERNEL: lambda x, k: tf.nn.conv2d(x, k, **where)}
+        inputs: Operations = {
+            KERNEL: lambda x, k, up: tf.raw_ops.Conv2DBackpropInput(
+                input_sizes=tf.shape(x), filter=k, out_backprop=up, **where
             )
-        elif (self.height, self.width, stride, padding) == (3, 3, 1, "SAME"):
-            operations["weights"][SHIFTS] = convolution_products.by_shifts
+        }
+        weights: Operations = {KERNEL: partial(convolution_weight_gradient.to_weights, kernel, **spacing)}
+        if small or self.operations <= PATCHED_PIXELS * math.prod(kernel):
+            forward[PRODUCT] = partial(convolution_products.forward, **spacing)
+            weights[PRODUCT] = partial(convolution_products.to_weights, kernel, **spacing)
+        elif (self.height, self.width, self.stride, self.padding) == (3, 3, 1, "SAME"):
+            weights[SHIFTS] = convolution_products.by_shifts
         if weight_gradient.exists_for(dtype):
-            operations["weights"][PAIRS] = partial(weight_gradient.to_weights, kernel, stride=stride, padding=padding)
+            weights[PAIRS] = partial(weight_gradient.to_weights, kernel, **spacing)
         if small:
-            operations["inputs"][PRODUCT] = lambda x, k, up: convolution_products.to_inputs(x.shape, k, up, stride)
-        return operations
+            inputs[PRODUCT] = lambda x, k, up: convolution_products.to_inputs(x.shape, k, up, self.stride)
+        return {"forward": forward, "inputs": inputs, "weights": weights}
 
 
 @keras.saving.register_keras_serializable(package="orchestrator")
