@@ -16,8 +16,8 @@ WORLDS = [1, 2, 3, 4, 7, 16, 100]
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_shards_are_disjoint_balanced_and_complete(world: int) -> None:
-    order = data_order.epoch_order(101, seed=1, epoch=1)
-    shards = [data_order.shard(order, world, rank) for rank in range(world)]
+    split = synthetic(101)
+    shards = [split.share(1, 1, world, rank) for rank in range(world)]
     assert sorted(np.concatenate(shards).tolist()) == list(range(101))
     sizes = {len(shard) for shard in shards}
     assert max(sizes) - min(sizes) <= 1
@@ -41,7 +41,8 @@ def test_uneven_shards_give_full_batches_for_every_step(world: int, batch: int) 
     """Check the number of steps that `rank_setup.build` plans: with fewer, a rank would leave the others waiting."""
     batch = min(batch, 101 // world)
     steps = 101 // (world * batch)
-    shards = [data_order.shard(np.arange(101), world, rank) for rank in range(world)]
+    split = synthetic(101)
+    shards = [split.share(1, 1, world, rank) for rank in range(world)]
     assert steps >= 1
     assert min(len(shard) for shard in shards) >= steps * batch
 
@@ -75,8 +76,7 @@ def test_evaluation_counts_every_sample_once(world: int) -> None:
     split = synthetic(53)
     evaluated: list[int] = []
     for rank in range(world):
-        indices = data_order.shard(np.arange(split.size), world, rank)
-        for _, labels in split.batches(indices, 8, seed=0, drop_remainder=False):
+        for _, labels in split.batches(split.part(world, rank), 8, seed=0, drop_remainder=False):
             evaluated += labels.numpy().tolist()
     everything = next(iter(split.batches(np.arange(53), 53, seed=0, drop_remainder=True)))[1].numpy().tolist()
     assert sorted(evaluated) == sorted(everything)
@@ -124,7 +124,7 @@ def test_more_classes_than_the_recipe_has_are_refused(kind: str, dataset: Path, 
 
 def test_rank_without_test_samples_has_no_batches() -> None:
     split = synthetic(5)
-    assert list(split.batches(data_order.shard(np.arange(2), 3, 2), 4, seed=0, drop_remainder=False)) == []
+    assert list(split.batches(split.part(6, 5), 4, seed=0, drop_remainder=False)) == []
 
 
 def test_synthetic_data_is_equal_on_every_rank() -> None:

@@ -14,7 +14,7 @@ from orchestrator.trainer.data import in_memory as data_in_memory
 from orchestrator.trainer.data.augmentation import central_view, random_view, shift_and_flip
 from orchestrator.trainer.data.bad_samples import Batches, MakeBatches, OnSkip, SampleChecker
 from orchestrator.trainer.data.pipeline import Pipeline
-from orchestrator.trainer.data.sample_order import epoch_order, mixed_order, shard
+from orchestrator.trainer.data.sample_order import epoch_order, mixed_order
 from orchestrator.trainer.data.tfrecord_reader import Records
 
 Example = tuple[tf.Tensor, tf.Tensor]
@@ -67,11 +67,11 @@ class Split:
         """
         if self.records:
             return self.records.share(seed, epoch, world, rank)
-        return shard(epoch_order(self.size, seed, epoch), world, rank)
+        return epoch_order(self.size, seed, epoch)[rank::world]
 
     def part(self, world: int, rank: int) -> np.ndarray:
         """Return the samples that a rank evaluates: all ranks together evaluate each sample once."""
-        return self.records.part(world, rank) if self.records else shard(np.arange(self.size), world, rank)
+        return self.records.part(world, rank) if self.records else np.arange(rank, self.size, world)
 
     def batches(
         self, indices: np.ndarray, batch: int, seed: int, drop_remainder: bool, on_skip: "OnSkip | None" = None
@@ -107,7 +107,9 @@ class Split:
         def make(numbers: tf.Tensor, seeds: tf.Tensor) -> tf.data.Dataset:
             options = {"num_parallel_calls": self.workers, "deterministic": True}
             if self.in_memory:
-                firsts = _firsts(tf.size(numbers, tf.int64), batch, drop_remainder)
+                # A step for each batch: a data set with one for each sample takes longer.
+                size = tf.size(numbers, tf.int64)
+                firsts = tf.data.Dataset.range(0, size - size % batch if drop_remainder else size, batch)
                 data = firsts.map(lambda n: example(numbers[n : n + batch], seeds[n : n + batch]), **options)
             else:
                 data = self._inputs(numbers, seeds).map(example, **options).batch(batch, drop_remainder=drop_remainder)
@@ -123,11 +125,6 @@ class Split:
         if not self.records:
             return tf.data.Dataset.from_tensor_slices((numbers, seeds))
         return tf.data.Dataset.zip((self.records.contents(numbers), tf.data.Dataset.from_tensor_slices(seeds)))
-
-
-def _firsts(size: tf.Tensor, batch: int, drop_remainder: bool) -> tf.data.Dataset:
-    """Return the position of each batch's first sample: a data set with a step for each sample takes longer."""
-    return tf.data.Dataset.range(0, size - size % batch if drop_remainder else size, batch)
 
 
 def load(config: TrainConfig) -> tuple[Split, Split]:
@@ -183,12 +180,7 @@ def _record_split(records: Records, config: TrainConfig, view: View) -> Split:
     return Split(len(records), example, config.threads, records, records.name, whole=whole)
 
 
-def _file_split(
-    directory: Path,
-    samples: list[tuple[str, int]],
-    config: TrainConfig,
-    view: View,
-) -> Split:
+def _file_split(directory: Path, samples: imagenet.Samples, config: TrainConfig, view: View) -> Split:
     paths = tf.constant([str(directory / path) for path, _ in samples])
     labels = tf.constant([label for _, label in samples], tf.int64)
 

@@ -1,4 +1,4 @@
-"""Order of samples: a permutation per epoch that all ranks share, and each rank's part of it."""
+"""Order of samples: a permutation per epoch, of which every rank takes its part."""
 
 import numpy as np
 
@@ -22,17 +22,3 @@ def epoch_order(size: int, seed: int, epoch: int) -> np.ndarray:
 def mixed_order(size: int) -> np.ndarray:
     """Return the permutation that mixes samples stored class by class, the same in every run: int64 (size)."""
     return np.random.default_rng(MIXING_SEED).permutation(size)
-
-
-def shard(order: np.ndarray, world: int, rank: int) -> np.ndarray:
-    """Return every world-th sample from ``rank`` on.
-
-    Args:
-        order: Numbers of all samples.
-        world: Number of ranks.
-        rank: Number of the rank.
-
-    Returns:
-        Numbers of samples. Shards are disjoint, cover all samples, and differ in size by one at most.
-    """
-    return order[rank::world]

@@ -11,7 +11,7 @@ from orchestrator.schema import TrainConfig
 from orchestrator.trainer.data import in_memory
 from orchestrator.trainer.data.in_memory import Arrays
 from orchestrator.trainer.data.inspection import DataError
-from orchestrator.trainer.data.sample_order import epoch_order, shard
+from orchestrator.trainer.data.sample_order import epoch_order
 from orchestrator.trainer.optim import schedule
 
 
@@ -46,12 +46,12 @@ class Course:
     def batches(self, epoch: int) -> np.ndarray:
         """Return the samples of this rank's steps of an epoch: int64 (steps, batch)."""
         steps = min(self.steps_per_epoch, self.total_steps - (epoch - 1) * self.steps_per_epoch)
-        order = epoch_order(len(self.train[1]), self.config.seed, epoch)
-        return shard(order, self.world, self.rank)[: steps * self.batch].reshape(steps, self.batch)
+        samples = epoch_order(len(self.train[1]), self.config.seed, epoch)[self.rank :: self.world]
+        return samples[: steps * self.batch].reshape(steps, self.batch)
 
     def test_batches(self) -> list[np.ndarray]:
         """Return the samples that this rank evaluates, a batch each; the last may be shorter."""
-        samples = shard(np.arange(len(self.test[1])), self.world, self.rank)
+        samples = np.arange(self.rank, len(self.test[1]), self.world)
         return [samples[first : first + self.batch] for first in range(0, len(samples), self.batch)]
 
     def rate(self, step: int) -> float:
