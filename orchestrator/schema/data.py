@@ -48,6 +48,16 @@ class Manifest(File):
     label_base: Literal[0, 1]
     shards: dict[str, list[Shard]]
 
+    @property
+    def all_shards(self) -> list[Shard]:
+        """Shards of every split."""
+        return [shard for shards in self.shards.values() for shard in shards]
+
+    @property
+    def greatest_label(self) -> int:
+        """Largest label of all shards; 0 if none has records."""
+        return max((shard.labels[1] for shard in self.all_shards if shard.labels), default=0)
+
 
 class Prepared(File):
     """Result of ``orchestrator data prepare``: images by split, ``shards``, and those ``written`` by this run."""

@@ -56,8 +56,7 @@ def scan(directory: Path, classes: int) -> Manifest:
         DataError: A shard is truncated or damaged.
     """
     manifest = describe(_scan_shards(directory, SAMPLED))
-    limits = [shard.labels for shards in manifest.shards.values() for shard in shards if shard.labels]
-    enough = manifest.label_base == 0 or any(greatest >= classes for _, greatest in limits)
+    enough = manifest.label_base == 0 or manifest.greatest_label >= classes
     return manifest if enough else describe(_scan_shards(directory, ALL))
 
 

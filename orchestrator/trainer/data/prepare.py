@@ -110,22 +110,20 @@ def _write_shards(config: PrepareConfig, tasks: list[Task], pool: ThreadPoolExec
         of those images are not written.
     """
     target, rank_tasks = Path(config.target), tasks[hvd.rank() :: hvd.size()]
-    complete = set(
-        pool.map(lambda task: task.name if shard_writer.is_complete(target, task.name) else "", rank_tasks)
-    ) - {""}
-    for task in rank_tasks:
-        if task.name not in complete:
-            (target / f"{task.name}.json").unlink(missing_ok=True)
+    whole = pool.map(lambda task: shard_writer.is_complete(target, task.name), rank_tasks)
+    complete = {task.name for task, is_complete in zip(rank_tasks, whole, strict=True) if is_complete}
+    unfinished = [task for task in rank_tasks if task.name not in complete]
+    for task in unfinished:
+        (target / f"{task.name}.json").unlink(missing_ok=True)
     complete_anywhere = set().union(*hvd.allgather_object(complete))
     progress = Progress(target, {task.name for task in tasks} - complete_anywhere, len(tasks))
     unreadable: list[str] = []
-    for task in rank_tasks:
-        if task.name not in complete:
-            if task.samples:
-                unreadable += shard_writer.write(config, task, pool)
-            else:
-                unreadable += shard_writer.describe_provided(target, task)
-            progress.say()
+    for task in unfinished:
+        if task.samples:
+            unreadable += shard_writer.write(config, task, pool)
+        else:
+            unreadable += shard_writer.describe_provided(target, task)
+        progress.say()
     all_unreadable = [line for lines in hvd.allgather_object(unreadable) for line in lines]
     progress.say()
     return len(tasks) - len(complete_anywhere), all_unreadable
@@ -145,12 +143,8 @@ def _manifest(tasks: list[Task], directory: Path, unreadable: list[str]) -> Mani
     shards: dict[str, list[Shard]] = {}
     for task in tasks:
         shards.setdefault(task.split, []).append(described[task.name])
-    return _require_classes(manifests.describe(shards))
-
-
-def _require_classes(manifest: Manifest) -> Manifest:
-    labels = [shard.labels for shards in manifest.shards.values() for shard in shards if shard.labels]
-    greatest = max((last for _, last in labels), default=0)
+    manifest = manifests.describe(shards)
+    greatest = manifest.greatest_label
     if greatest - manifest.label_base >= imagenet.MAX_CLASSES:
         sys.exit(f"the shards have labels up to {greatest}: at most {imagenet.MAX_CLASSES} classes can be trained on")
     return manifest
@@ -163,7 +157,7 @@ def _finish(directory: Path, manifest: Manifest) -> None:
 
 
 def _summarise(directory: Path, manifest: Manifest, written: int, seconds: float) -> Prepared:
-    shards = [shard for split_shards in manifest.shards.values() for shard in split_shards]
+    shards = manifest.all_shards
     return Prepared(
         directory=str(directory),
         images={split: sum(len(s.lengths) for s in split_shards) for split, split_shards in manifest.shards.items()},

@@ -71,7 +71,7 @@ def _stage_all(run_directory: Path) -> None:
     copied = sum(shard.bytes for shards in missing.values() for shard in shards)
     hosts, reads, copies = zip(*hvd.allgather_object((socket.gethostname(), read, copied)), strict=True)
     if hvd.rank() == 0:
-        all_shards = [shard for manifest in manifests_by_source.values() for shard in _shards(manifest)]
+        all_shards = [shard for manifest in manifests_by_source.values() for shard in manifest.all_shards]
         Staged(
             directories=[str(local_copy.LOCAL / source.name) for source in manifests_by_source],
             hosts=list(hosts),
@@ -88,10 +88,6 @@ def _manifest(source: Path) -> Manifest:
     return manifest or sys.exit(f"{source}: no {MANIFEST}: `orchestrator data prepare` writes it")
 
 
-def _shards(manifest: Manifest) -> list[Shard]:
-    return [shard for several in manifest.shards.values() for shard in several]
-
-
 def _missing(source: Path, manifest: Manifest, pool: ThreadPoolExecutor) -> list[Shard]:
     """Return the shards that this node lacks or has damaged; ends the program if its data directory is not writable."""
     directory = local_copy.LOCAL / source.name
@@ -101,9 +97,8 @@ def _missing(source: Path, manifest: Manifest, pool: ThreadPoolExecutor) -> list
         sys.exit(f"{directory} on {socket.gethostname()}: {error.strerror}: `orchestrator deploy` creates it")
     for part in directory.glob(".*.part"):  # of a run that was killed
         part.unlink()
-    shards = _shards(manifest)
-    whole = pool.map(lambda shard: manifests.is_whole(directory, shard), shards)
-    return [shard for shard, is_whole in zip(shards, whole, strict=True) if not is_whole]
+    whole = pool.map(lambda shard: manifests.is_whole(directory, shard), manifest.all_shards)
+    return [shard for shard, is_whole in zip(manifest.all_shards, whole, strict=True) if not is_whole]
 
 
 def _require_space(missing: Sequence[Shard]) -> None:
@@ -134,8 +129,9 @@ def _stage(source: Path, manifest: Manifest, missing: Sequence[Shard], group: Gr
     target = local_copy.LOCAL / source.name
     if missing:
         (target / MANIFEST).unlink(missing_ok=True)
-    lacking, missing_names = group.union({shard.name for shard in missing}), {shard.name for shard in missing}
-    shards = [shard for shard in _shards(manifest) if shard.name in lacking]
+    missing_names = {shard.name for shard in missing}
+    lacking = group.union(missing_names)
+    shards = [shard for shard in manifest.all_shards if shard.name in lacking]
     progress = Progress(len(shards))
     for first in range(0, len(shards), group.size):
         shards_at_once = shards[first : first + group.size]

@@ -67,10 +67,8 @@ class Records:
     def _locations(self, numbers: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Return shard, offset and bytes of all records at once: one by one, this costs as much as reading them."""
         edges = tf.constant(np.cumsum(self.sizes), tf.int64)
-        offsets, lengths = (
-            tf.constant(self.offsets, tf.int64),
-            tf.constant(self.lengths + tfrecord_format.FRAME, tf.int64),
-        )
+        offsets = tf.constant(self.offsets, tf.int64)
+        lengths = tf.constant(self.lengths + tfrecord_format.FRAME, tf.int64)
         return tf.searchsorted(edges, numbers, side="right"), tf.gather(offsets, numbers), tf.gather(lengths, numbers)
 
     def _reader(self) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.data.Dataset]:
@@ -116,16 +114,9 @@ class Records:
         return f"{self.paths[shard]}, record at byte {self.offsets[number]}"
 
     def share(self, seed: int, epoch: int, world: int, rank: int) -> np.ndarray:
-        """Return the rank's samples of an epoch.
+        """Return the rank's samples of an epoch: pieces of shards in random order, records mixed among WINDOW of them.
 
-        Args:
-            seed: Seed of the run.
-            epoch: Number of the epoch.
-            world: Number of ranks.
-            rank: Number of the rank.
-
-        Returns:
-            Numbers of samples: pieces of shards in random order, with records mixed among WINDOW of them.
+        The arguments are those of ``Split.share``.
         """
         random = np.random.default_rng([seed, epoch, rank])
         pieces = self._pieces(world, rank)
@@ -153,9 +144,7 @@ def load(directory: Path, classes: int) -> dict[str, Records]:
     manifest = manifests.read(directory) or manifests.scan(directory, classes)
     if set(manifest.shards) != {"train", "val"}:
         raise DataError(f"{directory}: shards of {sorted(manifest.shards)}, expected those of train and val")
-    labels = [shard.labels for shards in manifest.shards.values() for shard in shards if shard.labels]
-    greatest = max((last for _, last in labels), default=0)
-    imagenet.require_classes(directory, greatest - manifest.label_base + 1, classes)
+    imagenet.require_classes(directory, manifest.greatest_label - manifest.label_base + 1, classes)
     return {
         split: _records(directory, shards, manifest.label_base, classes) for split, shards in manifest.shards.items()
     }
