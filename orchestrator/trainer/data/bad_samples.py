@@ -30,15 +30,14 @@ class SampleChecker:
 
     def find_faults(self, suspects: np.ndarray) -> dict[int, str]:
         """Return the fault of each of the ``suspects`` that cannot be read."""
-        reasons = {int(index): self._fault(int(index)) for index in suspects}
-        return {index: reason for index, reason in reasons.items() if reason}
-
-    def _fault(self, index: int) -> "str | None":
-        try:
-            list(self.load_one(np.array([index])))
-        except tf.errors.OpError as error:
-            return reason_of(error)
-        return None
+        faults: dict[int, str] = {}
+        for index in suspects.tolist():
+            try:
+                list(self.load_one(np.array([index])))
+            except tf.errors.OpError as error:
+                if reason := reason_of(error):
+                    faults[index] = reason
+        return faults
 
     def exclude_damaged(self, indices: np.ndarray, batch: int, whole: bool) -> np.ndarray:
         """Remove damaged samples, or replace them if batches must stay ``whole``.
@@ -55,15 +54,11 @@ class SampleChecker:
             Numbers of samples, int64.
         """
         bad = np.isin(indices, list(self.damaged))
-        if not whole:
+        if not whole or not bad.any():
             return indices[~bad]
-        parts = zip(_chunks(indices, batch), _chunks(bad, batch), strict=True)
-        replaced = [np.where(b, part[int(np.argmin(b))], part) for part, b in parts] if bad.any() else [indices]
-        return np.concatenate(replaced)
-
-
-def _chunks(values: np.ndarray, size: int) -> list[np.ndarray]:
-    return [values[first : first + size] for first in range(0, len(values), size)]
+        firsts = range(batch, len(indices), batch)
+        parts = zip(np.split(indices, firsts), np.split(bad, firsts), strict=True)
+        return np.concatenate([np.where(b, part[int(np.argmin(b))], part) for part, b in parts])
 
 
 @dataclass(frozen=True)

@@ -8,21 +8,26 @@ from orchestrator.trainer.data.inspection import DataError, DatasetFiles
 
 RECORD = 1 + 3 * 32 * 32  # bytes: a label and three planes
 MAX_BYTES = 1 << 30  # of all files together: five times the published size
-UNPACKED = "[!.]*.bin"  # macOS adds ._NAME.bin
 
 
 def members(directory: Path) -> "Iterator[tuple[str, bytes]]":
     """Yield names and contents of the .bin files of CIFAR-10, from its archive or the directory it unpacks to."""
+    remaining = MAX_BYTES
+    for path in _files(directory):
+        if path.suffix == ".gz":
+            for name, content in bounded_reading.tar_files(path, ".bin", MAX_BYTES):
+                yield Path(name).name, content
+        else:
+            content = bounded_reading.content(path, remaining)
+            remaining -= len(content)
+            yield path.name, content
+
+
+def _files(directory: Path) -> list[Path]:
+    """Return the first archive, if there is one, else the unpacked files."""
+    folder = directory / "cifar-10-batches-bin"
     archives = sorted(directory.glob("cifar-10-binary*.tar.gz"))
-    if archives:
-        for name, content in bounded_reading.tar_files(archives[0], ".bin", MAX_BYTES):
-            yield Path(name).name, content
-        return
-    folder, remaining = directory / "cifar-10-batches-bin", MAX_BYTES
-    for path in sorted((folder if folder.is_dir() else directory).glob(UNPACKED)):
-        content = bounded_reading.content(path, remaining)
-        remaining -= len(content)
-        yield path.name, content
+    return archives[:1] or sorted((folder if folder.is_dir() else directory).glob("[!.]*.bin"))  # macOS adds ._NAME.bin
 
 
 def inspect(directory: Path) -> DatasetFiles:
@@ -36,7 +41,5 @@ def inspect(directory: Path) -> DatasetFiles:
         counts[name.split("_")[0]] += len(labels)
     if not (counts["data"] and counts["test"]):
         raise DataError(f"{directory}: no CIFAR-10 here: cifar-10-binary.tar.gz or data_batch_*.bin and test_batch.bin")
-    patterns = ("cifar-10-binary*.tar.gz", f"cifar-10-batches-bin/{UNPACKED}", UNPACKED)
-    files = next(paths for paths in (sorted(directory.glob(pattern)) for pattern in patterns) if paths)
-    files = files[:1] if files[0].suffix == ".gz" else files
-    return DatasetFiles([str(path.relative_to(directory)) for path in files], counts["data"], counts["test"])
+    files = [str(path.relative_to(directory)) for path in _files(directory)]
+    return DatasetFiles(files, counts["data"], counts["test"])

@@ -67,18 +67,12 @@ def main(dataset: str, directory: Path, skip: bool) -> None:
         skip: Accept a data set with damaged samples.
     """
     try:
-        print(json.dumps(asdict(_inspected(dataset, directory, skip))))
-    except DataError as error:
-        print(json.dumps({"error": str(error), "damaged": isinstance(error, Damaged)}))
-
-
-def _inspected(dataset: str, directory: Path, skip: bool) -> DatasetFiles:
-    try:
-        return inspect(dataset, directory)
+        result = asdict(inspect(dataset, directory))
     except Damaged as error:
-        if skip:
-            return error.dataset
-        raise
+        result = asdict(error.dataset) if skip else {"error": str(error), "damaged": True}
+    except DataError as error:
+        result = {"error": str(error), "damaged": False}
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":
