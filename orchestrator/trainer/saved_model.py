@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from orchestrator.schema import SAVED_MODEL, TrainConfig
 from orchestrator.schema.atomic_write import flush
-from orchestrator.trainer.data import in_memory
+from orchestrator.trainer.data import in_memory, sdss
 from orchestrator.trainer.models import networks_by_name
 
 UNFINISHED = ".unfinished-model"  # outside of output/, which is copied to the user's machine during the run
@@ -69,7 +69,8 @@ def _standardising(config: TrainConfig, model: keras.Model) -> keras.Model:
     if config.dataset != "sdss":
         return model
     (trained,) = model.inputs
-    mean, scale = in_memory.standardisation(Path(config.data or ""))
+    rows, _ = sdss.read(Path(config.data or ""))
+    mean, scale = in_memory.mean_and_scale(rows)
     inputs = keras.Input(trained.shape[1:], dtype=trained.dtype)
     standardise = keras.layers.Normalization(axis=-1, mean=mean, variance=scale**2, dtype="float32")
     return keras.Model(inputs, model(standardise(inputs)))

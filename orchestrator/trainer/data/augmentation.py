@@ -61,13 +61,7 @@ def random_view(content: tf.Tensor, size: int, seed: tf.Tensor, mirror: bool = T
 def central_view(content: tf.Tensor, size: int, seed: tf.Tensor) -> tf.Tensor:
     """Crop the central square of 7/8 of the short side and resize it: 224 of 256 pixels, at any resolution.
 
-    Args:
-        content: Bytes of a JPEG or PNG file.
-        size: Height and width of the view in pixels.
-        seed: Unused.
-
-    Returns:
-        The view, uint8 (size, size, 3).
+    The arguments and the result are those of :func:`random_view`; the seed has no effect.
     """
 
     def window(shape: tf.Tensor) -> tf.Tensor:

@@ -67,17 +67,12 @@ def _read_records(contents: list[bytes]) -> Arrays:
 def _sdss(config: TrainConfig) -> tuple[Arrays, Arrays]:
     """Standardise features to mean 0 and deviation 1 over the training rows, without using held-out rows."""
     train, test = sdss.read(Path(config.data or ""))
-    mean, scale = _mean_and_scale(train)
+    mean, scale = mean_and_scale(train)
     return _standardised(train, mean, scale), _standardised(test, mean, scale)
 
 
-def standardisation(directory: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and scale of each feature over the training rows in ``directory``, float64 (features)."""
-    train, _ = sdss.read(directory)
-    return _mean_and_scale(train)
-
-
-def _mean_and_scale(rows: list[sdss.Row]) -> tuple[np.ndarray, np.ndarray]:
+def mean_and_scale(rows: list[sdss.Row]) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and scale of each feature, float64 (features)."""
     values = np.array([features for features, _ in rows])
     deviation = values.std(axis=0)
     return values.mean(axis=0), np.where(deviation > 0, deviation, 1.0)
