@@ -33,36 +33,27 @@ def _scan(directory: Path) -> tuple[list[str], Samples, Samples, Entries]:
 
 
 def _classes(folder: Path) -> list[str]:
-    return sorted(entry.name for entry in _entries(folder) if entry.is_dir())
+    return [entry.name for entry in _entries(folder) if entry.is_dir()]
 
 
 def _entries(folder: Path) -> Entries:
-    """Return what is in a folder, without hidden entries: Jupyter, macOS and file managers put their own there."""
+    """Return what is in a folder by name, without hidden entries: Jupyter, macOS and file managers put theirs there."""
     with os.scandir(folder) as entries:
-        return [entry for entry in entries if not entry.name.startswith(".")]
+        return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
 
 
 def _samples(directory: Path, split: str, labels: dict[str, int]) -> tuple[Samples, Entries]:
     """Return the images of a split, by class and name, and the other entries of its class folders."""
     samples, others = Samples(), Entries()
     for name in _classes(directory / split):
-        files, rest = _divided(directory / split / name)
-        samples += [(f"{split}/{name}/{file}", labels[name]) for file in sorted(files)]
-        others += rest
+        for entry in _entries(directory / split / name):
+            if not entry.name.lower().endswith(SUFFIXES):
+                others.append(entry)
+            elif entry.is_file():
+                samples.append((f"{split}/{name}/{entry.name}", labels[name]))
+            else:
+                raise DataError(f"{entry.path}: not a regular file, expected an image")
     return samples, others
-
-
-def _divided(folder: Path) -> tuple[list[str], Entries]:
-    """Return the names of the images in a folder, and its other entries."""
-    files, others = list[str](), Entries()
-    for entry in _entries(folder):
-        if not entry.name.lower().endswith(SUFFIXES):
-            others.append(entry)
-        elif entry.is_file():
-            files.append(entry.name)
-        else:
-            raise DataError(f"{entry.path}: not a regular file, expected an image")
-    return files, others
 
 
 def inspect(directory: Path) -> DatasetFiles:
