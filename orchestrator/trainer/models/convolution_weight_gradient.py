@@ -48,8 +48,6 @@ def _reads_past(columns: int, results: int, width: int, stride: int) -> bool:
 def _in_blocks(results: int) -> int:
     """Return the columns of all blocks: as few blocks as possible, of equal width."""
     pairs = _up(results, PAIR)
-    if pairs <= BLOCK:
-        return pairs
     return min(range(pairs, _up(pairs, BLOCK) + 1, PAIR), key=_blocks)
 
 

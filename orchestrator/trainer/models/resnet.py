@@ -57,11 +57,10 @@ def _bottleneck(x: tf.Tensor, classes: int, blocks: tuple[int, ...]) -> tf.Tenso
 
 
 def _joined(y: tf.Tensor, x: tf.Tensor, stride: int, gamma: str = "ones") -> tf.Tensor:
-    """Normalise a block's last convolution, add the shortcut from its inputs and apply ReLU."""
+    """Normalise a block's last convolution, add the shortcut from its inputs and apply ReLU.
+
+    The shortcut is the identity if shapes agree, else a 1x1 projection (option B of He et al.).
+    """
     join = normalization("relu", gamma)  # before the shortcut's layers, since layers are numbered as they are made
-    return join([y, _shortcut(x, y.shape[-1], stride)])
-
-
-def _shortcut(x: tf.Tensor, filters: int, stride: int) -> tf.Tensor:
-    """Return the identity if shapes agree, else a 1x1 projection (option B of He et al.)."""
-    return x if stride == 1 and x.shape[-1] == filters else conv_bn(x, filters, 1, stride)
+    is_identity = stride == 1 and x.shape[-1] == y.shape[-1]
+    return join([y, x if is_identity else conv_bn(x, y.shape[-1], 1, stride)])
