@@ -8,8 +8,6 @@ from orchestrator.trainer.data.image_files import JPEG_START, MAX_PIXELS
 from orchestrator.trainer.tensorflow_operations import image_resize
 
 PNG_SHAPE = (16, 8)  # offset and length of width and height, big-endian
-
-
 Window = Callable[[tf.Tensor], tf.Tensor]  # from height and width to top, left, height and width
 
 

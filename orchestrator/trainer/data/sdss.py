@@ -35,9 +35,8 @@ def inspect(directory: Path) -> DatasetFiles:
     names = [path.name for path in _tables(directory)]
     if not test:
         raise DataError(f"{directory}: {len(train)} rows, every {HELD_OUT}th of them for the test: too few")
-    return DatasetFiles(
-        names, len(train), len(test), f"every {HELD_OUT}th row is used for the test, the others for training"
-    )
+    note = f"every {HELD_OUT}th row is used for the test, the others for training"
+    return DatasetFiles(names, len(train), len(test), note)
 
 
 def read(directory: Path) -> tuple[list[Row], list[Row]]:

@@ -70,14 +70,11 @@ class Recorder:
 
     def __enter__(self) -> "Recorder":
         plan = self.plan
-        for metric, value in (
-            (metrics.EPOCHS, plan.epochs),
-            (metrics.WORLD_SIZE, plan.world),
-            (metrics.START_TIME, time.time()),
-            (metrics.START_PROGRESS, plan.progress(plan.steps_before)),
-            (metrics.PROGRESS, plan.progress(plan.steps_before)),
-        ):
-            self._metric(metric).set(value)
+        self._metric(metrics.EPOCHS).set(plan.epochs)
+        self._metric(metrics.WORLD_SIZE).set(plan.world)
+        self._metric(metrics.START_TIME).set(time.time())
+        self._metric(metrics.START_PROGRESS).set(plan.progress(plan.steps_before))
+        self._metric(metrics.PROGRESS).set(plan.progress(plan.steps_before))
         self._metric(metrics.BATCH_SIZE, **self._work).set(plan.batch)
         self._metric(metrics.RESTARTS).inc(self._restarts)
         self.publish()
