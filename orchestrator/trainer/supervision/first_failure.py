@@ -96,12 +96,8 @@ def _failure(run_directory: Path, records: Sequence[RankRecord], ended: Launcher
     else:
         log = log_lines.whole(read_ends(run_directory / "log"))
         failure = of_ray(first_failure(records, log, ended.gone), log)
-    return failure if _has_space(run_directory) else without_space(failure)
-
-
-def _has_space(run_directory: Path) -> bool:
-    """Tell whether the storage has space but for the reserve."""
-    return shutil.disk_usage(run_directory).free >= RESERVE_BYTES
+    has_space = shutil.disk_usage(run_directory).free >= RESERVE_BYTES  # but for the reserve
+    return failure if has_space else without_space(failure)
 
 
 def without_space(failure: Failure) -> Failure:
@@ -142,7 +138,9 @@ def first_failure(records: Sequence[RankRecord], log: Sequence[str], gone: Seque
     tails = last_lines(log)
     record = _first_failed(records, tails)
     if record is None:
-        return _of_launcher(log)
+        lines = list(log[-LAST_LINES:])
+        lost = LOST_AGENT.search("\n".join(lines))
+        return Failure(reason="launcher", host=lost[1] if lost else socket.gethostname(), lines=lines)
     code = exit_codes.KILLED if record.exit_code is None else record.exit_code
     raised = record.terminated and code == ENDED_BY_LAUNCHER
     lines = list(tails[record.rank])
@@ -169,12 +167,6 @@ def _first_failed(records: Sequence[RankRecord], tails: Tails) -> RankRecord | N
 def _followed(lines: Iterable[str]) -> bool:
     """Tell whether a rank with these last lines failed because another one did."""
     return any(word in line for line in lines for word in FOLLOWERS)
-
-
-def _of_launcher(log: Sequence[str]) -> Failure:
-    lines = list(log[-LAST_LINES:])
-    lost = LOST_AGENT.search("\n".join(lines))
-    return Failure(reason="launcher", host=lost[1] if lost else socket.gethostname(), lines=lines)
 
 
 def of_ray(failure: Failure, log: Sequence[str]) -> Failure:

@@ -53,8 +53,10 @@ def reap(child: "subprocess.Popen[bytes]") -> "int | None":
         The exit code of ``child`` (128 + n for signal n), None while it runs.
     """
     with contextlib.suppress(ChildProcessError):  # no child is left
-        while (ended := _ended_child()) and (ended != child.pid or child.returncode is not None):
-            os.waitpid(ended, 0)
+        while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if ended.si_pid == child.pid and child.returncode is None:
+                break
+            os.waitpid(ended.si_pid, 0)
     code = child.poll()
     return None if code is None else exit_code(code)
 
@@ -69,11 +71,6 @@ def wait_for_all(children: "Iterable[subprocess.Popen[bytes]]", seconds: float) 
     deadline = time.monotonic() + seconds
     while any(child.poll() is None for child in children) and time.monotonic() < deadline:
         time.sleep(0.05)
-
-
-def _ended_child() -> "int | None":
-    ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    return ended.si_pid if ended else None
 
 
 def descendants(pid: int) -> set[int]:

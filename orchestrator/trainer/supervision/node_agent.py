@@ -6,9 +6,7 @@ the processes, and keeps the input open: its end means that the launcher, the co
 
 import json
 import os
-import select
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -19,15 +17,9 @@ from pathlib import Path
 
 from orchestrator import exit_codes, grace_periods, launch_layout
 from orchestrator.launch_layout import FIRST_PORT, Layout, Process
-from orchestrator.trainer.supervision import (
-    leftover_processes,
-    rank_environment,
-    rank_record,
-    user_variables,
-)
-from orchestrator.trainer.supervision.signals import Signals
+from orchestrator.trainer.supervision import leftover_processes, rank_environment, rank_record, user_variables
+from orchestrator.trainer.supervision.signals import ENDING, Signals
 
-ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
 AGENT = "ORCHESTRATOR_AGENT"  # variable that marks what an agent started, by the agent's host
 LAST_LINES = 10
 
@@ -70,11 +62,8 @@ class Agent:
 
     def wait(self, signals: Signals) -> int:
         """Wait until all processes have ended well, one has failed or the leader has ended, or until asked to end."""
-        poll = select.poll()
-        poll.register(signals.descriptor, select.POLLIN)
-        poll.register(sys.stdin.fileno(), select.POLLIN)
         while self.running:
-            ready = [descriptor for descriptor, _ in poll.poll()]
+            ready = signals.wait(None, sys.stdin.fileno())
             if sys.stdin.fileno() in ready or signals.received() & ENDING:
                 return exit_codes.TERMINATED
             for ended, process in [(p, self.running[p]) for p in self.running if p.poll() is not None]:

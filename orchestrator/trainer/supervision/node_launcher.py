@@ -10,7 +10,6 @@ import json
 import os
 import re
 import secrets
-import signal
 import subprocess
 import sys
 import time
@@ -20,11 +19,10 @@ from pathlib import Path
 from orchestrator import exit_codes, grace_periods, launch_layout
 from orchestrator.launch_layout import Layout
 from orchestrator.trainer.supervision import leftover_processes, rank_record
-from orchestrator.trainer.supervision.node_agent import ENDING
 from orchestrator.trainer.supervision.output_relay import Relay
 from orchestrator.trainer.supervision.own_addresses_and_ports import is_local
 from orchestrator.trainer.supervision.rank_environment import RENDEZVOUS_HOST, RENDEZVOUS_PORT
-from orchestrator.trainer.supervision.signals import Signals
+from orchestrator.trainer.supervision.signals import ENDING, Signals
 
 # A host that vanishes is noticed after 30 seconds.
 SSH = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=10"]
@@ -42,7 +40,8 @@ def main(run_directory: Path) -> int:
     agents = {host: _start_agent(run_directory, host, relays.get(host)) for host in layout.processes}
     for relay in relays.values():  # their threads must not exist while a process is forked
         relay.start()
-    _order(agents, {**_passed_on(), **_rendezvous(layout), **(_ray_token(run_directory) if layout.has_ray else {})})
+    passed_on = {name: text for name, text in os.environ.items() if name not in OF_THE_UNIT and "\n" not in text}
+    _order(agents, {**passed_on, **_rendezvous(layout), **(_ray_token(run_directory) if layout.has_ray else {})})
     code = _wait(agents, layout, signals)
     _report_lost(agents, layout, run_directory)
     _end_agents(agents)
@@ -69,10 +68,6 @@ def _start_agent(run_directory: Path, host: str, relay: "Relay | None") -> "subp
         start_new_session=True,
         preexec_fn=leftover_processes.end_with_parent,  # noqa: PLW1509  there are no threads yet
     )
-
-
-def _passed_on() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name not in OF_THE_UNIT and "\n" not in value}
 
 
 def _rendezvous(layout: Layout) -> dict[str, str]:
@@ -142,7 +137,7 @@ def _end_agents(agents: Agents) -> None:
         try:
             agent.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            agent.send_signal(signal.SIGKILL)
+            agent.kill()
 
 
 def _input(agent: "subprocess.Popen[bytes]") -> int:

@@ -109,11 +109,8 @@ class _Writer:
 
     def _write(self, text: bytes) -> None:
         for part in LINE.findall(text):
-            _write_all(self.target, part if self.partly_written else self.tag + part)
+            piece = part if self.partly_written else self.tag + part
+            with LOCKS[self.target]:
+                while piece:
+                    piece = piece[os.write(self.target, piece) :]
             self.partly_written = not part.endswith((b"\n", b"\r"))
-
-
-def _write_all(target: int, piece: bytes) -> None:
-    with LOCKS[target]:
-        while piece:
-            piece = piece[os.write(target, piece) :]

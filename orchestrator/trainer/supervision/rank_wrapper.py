@@ -30,17 +30,10 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator import exit_codes, grace_periods, launch_layout
-from orchestrator.trainer.supervision import (
-    leftover_processes,
-    rank_environment,
-    rank_record,
-    user_variables,
-)
+from orchestrator.trainer.supervision import leftover_processes, rank_environment, rank_record, user_variables
 from orchestrator.trainer.supervision.output_relay import Relay
 from orchestrator.trainer.supervision.rank_record import ENDED_BY_LAUNCHER, RankRecord
-from orchestrator.trainer.supervision.signals import Signals
-
-ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
+from orchestrator.trainer.supervision.signals import ENDING, Signals
 
 
 def main(run_directory: Path) -> int:
@@ -107,16 +100,12 @@ def _end_grace(run_directory: Path, trainer: bool) -> float:
 
     That a rank was started through ssh shows in a variable (ssh(1), ENVIRONMENT).
     """
-    behind_ssh = bool(os.environ.get("SSH_CONNECTION"))
-    by_mpi = rank_environment.variable(os.environ) == rank_environment.OPEN_MPI
-    of_node = not _run_is_ending(run_directory) if by_mpi else behind_ssh
+    if rank_environment.variable(os.environ) == rank_environment.OPEN_MPI:
+        ended = any(record.exit_code is not None for record in rank_record.read_all(run_directory))
+        of_node = not ended and not (run_directory / leftover_processes.STOP).exists()
+    else:
+        of_node = bool(os.environ.get("SSH_CONNECTION"))
     return grace_periods.NODE_SHUTDOWN if trainer and of_node else 0.0
-
-
-def _run_is_ending(run_directory: Path) -> bool:
-    """Check whether the run is being stopped, or a rank of it has ended."""
-    ended = any(record.exit_code is not None for record in rank_record.read_all(run_directory))
-    return (run_directory / leftover_processes.STOP).exists() or ended
 
 
 def _wait(child: "subprocess.Popen[bytes]", signals: Signals, end_grace: Callable[[], float]) -> tuple[int, bool]:
@@ -126,8 +115,8 @@ def _wait(child: "subprocess.Popen[bytes]", signals: Signals, end_grace: Callabl
     poll.register(sys.stdout.fileno(), 0)  # no events requested: only errors and hang-up are reported
     deadline = math.inf
     while True:
-        remaining = deadline - time.monotonic()
-        gone = sys.stdout.fileno() in [descriptor for descriptor, _ in poll.poll(_milliseconds(remaining))]
+        milliseconds = None if deadline == math.inf else max(0.0, 1000 * (deadline - time.monotonic()))
+        gone = sys.stdout.fileno() in [descriptor for descriptor, _ in poll.poll(milliseconds)]
         received = signals.received()  # before reap: otherwise the signal of the child's end could be lost
         code = leftover_processes.reap(child)
         received |= signals.received() if code is not None else set()
@@ -142,11 +131,6 @@ def _wait(child: "subprocess.Popen[bytes]", signals: Signals, end_grace: Callabl
             deadline = min(deadline, time.monotonic() + grace_periods.HANG_UP)
         if code is not None or time.monotonic() >= deadline:
             return (ENDED_BY_LAUNCHER if code is None else code), deadline < math.inf
-
-
-def _milliseconds(seconds: float) -> "float | None":
-    """Convert to the unit of poll; None waits without limit."""
-    return None if seconds == math.inf else max(0.0, seconds * 1000)
 
 
 if __name__ == "__main__":

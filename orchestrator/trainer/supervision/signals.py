@@ -4,6 +4,8 @@ import os
 import select
 import signal
 
+ENDING = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT}
+
 
 class Signals:
     """Receiver of signals; from construction on, ``numbers`` and SIGCHLD only make ``descriptor`` readable."""
@@ -14,9 +16,9 @@ class Signals:
         for number in (*numbers, signal.SIGCHLD):
             signal.signal(number, _nothing)
 
-    def wait(self, seconds: float) -> None:
-        """Wait until a signal has arrived or ``seconds`` have passed."""
-        select.select([self.descriptor], [], [], seconds)
+    def wait(self, seconds: "float | None", *others: int) -> list[int]:
+        """Wait for a signal, or input on ``others``, at most ``seconds``; return the descriptors that are readable."""
+        return select.select([self.descriptor, *others], [], [], seconds)[0]
 
     def received(self) -> set[int]:
         """Return the signals that arrived since the last call."""

@@ -48,9 +48,7 @@ class Start:
 
     def describe(self, not_started: list[int], passed: float) -> str:
         """Describe how many ranks have started, and which have not."""
-        count = len(self.hosts)
+        count, waiting = len(self.hosts), len(not_started)
         named = [f"rank {rank} on {self.hosts[rank]}" for rank in not_started[:MAX_NAMED]]
-        more = [f"{len(not_started) - MAX_NAMED} more"] if len(not_started) > MAX_NAMED else []
-        return f"{count - len(not_started)} of {count} ranks have started after {passed:.0f} s; not yet: " + ", ".join(
-            [*named, *more]
-        )
+        named += [f"{waiting - MAX_NAMED} more"] if waiting > MAX_NAMED else []
+        return f"{count - waiting} of {count} ranks have started after {passed:.0f} s; not yet: {', '.join(named)}"

@@ -17,12 +17,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 from orchestrator import exit_codes, grace_periods, launch_layout
-from orchestrator.launch_layout import FIRST_PORT, Layout
+from orchestrator.launch_layout import FIRST_PORT
 from orchestrator.trainer.supervision import (
     installed_packages,
     leftover_processes,
@@ -44,7 +42,9 @@ def main(run_directory: Path) -> int:
     leftover_processes.adopt_orphans()
     command = json.loads((run_directory / "command.json").read_text())
     layout, hostfile = launch_layout.read(run_directory), (run_directory / "hostfile").read_text()
-    os.environ.update(_addresses(layout))
+    # For every rank: launchers pass them on.
+    os.environ[FIRST_PORT] = str(free_ports(1 + len(layout.ranks)))
+    os.environ[rank_environment.RENDEZVOUS_HOST] = towards(layout.ranks[0])
     start = start_progress.Start(run_directory, layout.ranks, layout.start_seconds)
     try:
         code, stopped = _launch(run_directory, command, signals, start, layout.trainer)
@@ -52,28 +52,19 @@ def main(run_directory: Path) -> int:
         with suppress(OSError):  # the unit removes them, too
             user_variables.remove(run_directory)
         unswept, gone = sweep(hostfile, os.environ[leftover_processes.RUN])
-    diagnosis = _diagnosis()
-    ended = diagnosis.LauncherEnd(code, stopped, start.late, unswept, gone, layout.trainer)
-    return diagnosis.write(run_directory, started, ended)
+    from orchestrator.trainer.supervision import first_failure  # noqa: PLC0415  see _prepare_end
+
+    ended = first_failure.LauncherEnd(code, stopped, start.late, unswept, gone, layout.trainer)
+    return first_failure.write(run_directory, started, ended)
 
 
 @cache
 def _prepare_end(run_directory: Path) -> None:
     """Do what the end of a run needs and would delay its start: list packages, import pydantic, reserve space."""
+    from orchestrator.trainer.supervision import first_failure  # noqa: PLC0415
+
     installed_packages.write(run_directory)
-    _diagnosis().reserve_space(run_directory)
-
-
-def _diagnosis() -> ModuleType:
-    return import_module("orchestrator.trainer.supervision.first_failure")
-
-
-def _addresses(layout: Layout) -> dict[str, str]:
-    """Return the ports and addresses for every rank, as variables that launchers pass on."""
-    return {
-        FIRST_PORT: str(free_ports(1 + len(layout.ranks))),
-        rank_environment.RENDEZVOUS_HOST: towards(layout.ranks[0]),
-    }
+    first_failure.reserve_space(run_directory)
 
 
 def _launch(
