@@ -24,7 +24,7 @@ if os.environ.get("ORCHESTRATOR_RANK", "").endswith(":0"):
 
 from orchestrator.schema import CheckMessage, CheckRank, CheckResult
 from orchestrator.trainer.check import message_and_step_sizes
-from orchestrator.trainer.check.message_and_step_sizes import MESSAGE_SIZES
+from orchestrator.trainer.check.message_and_step_sizes import GROUPS, MESSAGE_SIZES
 
 framework: Any = import_module(f"orchestrator.trainer.check.{FRAMEWORK.lower()}_measurements")
 hvd = framework.hvd
@@ -83,7 +83,7 @@ def _measure_messages(started: float) -> list[CheckMessage]:
 
 
 def _measure_message(size: int) -> CheckMessage:
-    send = partial(_send, framework.message(size // 4), size)
+    send = partial(_send, framework.ones([size // 4]), size)
     first = allreduce_max(_seconds(send))  # negotiates and allocates
     repeats, used = message_and_step_sizes.repeats(first), time.process_time()
     latency = allreduce_max(statistics.median(_seconds(send) for _ in range(repeats)))
@@ -92,13 +92,17 @@ def _measure_message(size: int) -> CheckMessage:
     return CheckMessage(bytes=size, latency_seconds=latency, bus_bandwidth=moved / latency, cpu_seconds=cpu)
 
 
-def _send(allreduce: Callable[[], float], size: int) -> None:
-    """Send a message of ones; end the program if they do not add up to the number of ranks."""
-    if (total := allreduce()) != hvd.size():
+def _send(numbers: Any, size: int) -> None:
+    """Send a message of ones; end the program if they do not add up to the number of ranks.
+
+    It looks at one of the sums: copying all of them from a GPU would take longer than the allreduce.
+    """
+    total = float(hvd.allreduce(numbers, op=hvd.Sum, name=f"message.{size // 4}")[0])
+    if total != hvd.size():
         sys.exit(f"rank {hvd.rank()}: the allreduce of {size:,} bytes of ones gave {total:g}, expected {hvd.size()}")
 
 
-def _seconds(work: Callable[[], None]) -> float:
+def _seconds(work: Callable[[], object]) -> float:
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
@@ -110,21 +114,13 @@ def _measure_step(started: float, largest_side: int) -> tuple[int, float]:
     remaining = limit - _elapsed(started)
     say(f"measuring a step that computes while its gradients are sent, for up to {remaining:.1f} s")
     side, first = message_and_step_sizes.grow(_step_seconds, remaining / message_and_step_sizes.STEPS, largest_side)
-    say(f"{_describe_step(side)}: {first:.3f} s")
+    share, sent = message_and_step_sizes.work(side), GROUPS * message_and_step_sizes.group_bytes(side)
+    why = f" ({share:.2%} of the whole: more would take too long)" if share < 1 else ""
+    say(f"a step of {8 * side**3 / 1e9:.3g} GFLOP and {sent / 1e6:.3g} MB{why}: {first:.3f} s")
     steps = [first]
     while len(steps) <= message_and_step_sizes.REPEATS and _elapsed(started) + steps[-1] < limit:
         steps.append(_step_seconds(side))
     return side, min(steps)
-
-
-def _describe_step(side: int) -> str:
-    flops, sent, share = (
-        8 * side**3,
-        message_and_step_sizes.GROUPS * message_and_step_sizes.group_bytes(side),
-        message_and_step_sizes.work(side),
-    )
-    why = f" ({share:.2%} of the whole: more would take too long)" if share < 1 else ""
-    return f"a step of {flops / 1e9:.3g} GFLOP and {sent / 1e6:.3g} MB{why}"
 
 
 def _step_seconds(side: int) -> float:

@@ -9,6 +9,8 @@ import torch
 from orchestrator.trainer import gpu_of_rank
 from orchestrator.trainer.check import message_and_step_sizes
 
+ones = torch.ones
+
 
 def start() -> None:
     """Initialize Horovod, and choose the rank's GPU if its node has GPUs."""
@@ -23,27 +25,10 @@ def allreduce(value: float, op: Any, name: str) -> float:
     return float(hvd.allreduce(torch.tensor(value, device="cpu"), op=op, name=name))
 
 
-def message(length: int) -> Callable[[], float]:
-    """Return a function that allreduces ``length`` ones of 4 bytes.
-
-    It returns one of the sums: copying all of them from a GPU would take longer than the allreduce.
-    """
-    numbers = torch.ones(length)
-
-    def send() -> float:
-        return float(hvd.allreduce(numbers, op=hvd.Sum, name=f"message.{length}")[0])
-
-    return send
-
-
-def step(side: int) -> Callable[[], None]:
+def step(side: int) -> Callable[[], object]:
     """Return a function that computes a step with matrices of ``side``, and returns once its gradients have arrived."""
     matrix, gradient = torch.full([side, side], 1.0 / side), torch.zeros(message_and_step_sizes.group_bytes(side) // 4)
-
-    def compute() -> None:
-        _compute_and_send(matrix, gradient).item()
-
-    return compute
+    return lambda: _compute_and_send(matrix, gradient).item()
 
 
 def _compute_and_send(matrix: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
