@@ -134,7 +134,7 @@ def finish(overlay: Path, request: PackagesRequest, aliases: Mapping[str, str]) 
         source=request.source[:1000],
         asked=[line[:1000] for line in request.asked],
         packages={name: version for name, version in installed(overlay).items() if name not in aliases},
-        bytes=_size(overlay),
+        bytes=sum(Path(base, name).lstat().st_size for base, _, names in os.walk(overlay) for name in names),
         made=time.time(),
     )
     manifest.write(overlay / MANIFEST)
@@ -166,8 +166,3 @@ def remove(overlay: Path) -> None:
     for path in (overlay.parent / KERNELS / overlay.name, overlay):
         if path.exists():
             shutil.rmtree(path)
-
-
-def _size(directory: Path) -> int:
-    """Return the bytes of all files below ``directory``."""
-    return sum(os.lstat(Path(base, name)).st_size for base, _, names in os.walk(directory) for name in names)
