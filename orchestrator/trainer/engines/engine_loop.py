@@ -34,7 +34,7 @@ class Engine(Reporting, Protocol):
 def run(run_directory: Path, course: Course, engine: Engine) -> None:
     """Train to the end of the course; rank 0 writes results.json after every epoch, and the weights at the end."""
     report = Report(run_directory, course, engine)
-    for epoch in course.epochs():
+    for epoch in course.epochs:
         report.begin(epoch)
         train = _train(course, engine, report, epoch)
         report.trained()

@@ -84,7 +84,7 @@ class Report:
             self.printed = time.perf_counter()
             done = self.steps - (self.epoch - 1) * self.course.steps_per_epoch
             self._say(
-                f"epoch {self.epoch}/{self._epochs}  step {done}/{self.course.steps_per_epoch}"
+                f"epoch {self.epoch}/{len(self.course.epochs)}  step {done}/{self.course.steps_per_epoch}"
                 f"  loss {sums[0] / sums[3]:.3f}  {self._rate * self.course.world:.0f} images/s",
                 end="\r",
             )
@@ -108,11 +108,8 @@ class Report:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         ranks = self._gather(np.array([self._rate, peak, *np.mean(self.times or [(0.0, 0.0)], axis=0)]))
         rates, peaks, input_seconds, compute_seconds = (column.tolist() for column in ranks.T)
-        split = {
-            "input_seconds": input_seconds,
-            "compute_seconds": compute_seconds,
-            "communication_seconds": [0.0] * len(rates),
-        }
+        split = {"input_seconds": input_seconds, "compute_seconds": compute_seconds}
+        split["communication_seconds"] = [0.0] * len(rates)
         epoch = Epoch(
             epoch=self.epoch,
             steps=self.steps,
@@ -129,7 +126,7 @@ class Report:
             **(split if self.engine.splits_time and self.times else {}),
         )
         self._write({"epochs": [*self.results.epochs, epoch]})
-        self._say(epoch.line(self._epochs))
+        self._say(epoch.line(len(self.course.epochs)))
 
     def end(self) -> None:
         """Write why the run ended, and the weights."""
@@ -143,10 +140,6 @@ class Report:
         """Whether the last epoch was whole and reached the accuracy that ends the run; the same on every rank."""
         goal, whole = self.course.config.until_top1, self.steps == self.epoch * self.course.steps_per_epoch
         return goal is not None and whole and self.results.epochs[-1].test.top1 >= goal
-
-    @property
-    def _epochs(self) -> int:
-        return -(-self.course.total_steps // self.course.steps_per_epoch)
 
     @property
     def _rate(self) -> float:

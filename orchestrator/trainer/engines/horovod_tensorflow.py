@@ -45,8 +45,7 @@ class HorovodTensorflow(keras_engine.KerasEngine):
         return keras_engine.scores(labels, logits)
 
     def sum(self, numbers: np.ndarray) -> np.ndarray:
-        total: np.ndarray = hvd.allreduce(tf.constant(numbers), op=hvd.Sum, name="sum").numpy()
-        return total
+        return hvd.allreduce(tf.constant(numbers), op=hvd.Sum, name="sum").numpy()
 
 
 def main(run_directory: Path) -> None:

@@ -31,8 +31,7 @@ class HorovodTorch(torch_engine.TorchEngine):
         hvd.broadcast_parameters(self.network.state_dict(), root_rank=0)
 
     def sum(self, numbers: np.ndarray) -> np.ndarray:
-        total: np.ndarray = hvd.allreduce(torch.from_numpy(numbers.copy()), op=hvd.Sum, name="sum").numpy()
-        return total
+        return hvd.allreduce(torch.from_numpy(numbers.copy()), op=hvd.Sum, name="sum").numpy()
 
 
 def main(run_directory: Path) -> None:

@@ -13,16 +13,7 @@ from ray.train import RunConfig, ScalingConfig
 from ray.train.torch import TorchTrainer, prepare_model
 
 from orchestrator import launch_layout
-from orchestrator.schema import TrainConfig
 from orchestrator.trainer.engines import engine_loop, step_inputs, torch_engine, weight_files
-
-
-class RayTorch(torch_engine.TorchEngine):
-    """A worker of Ray."""
-
-    def __init__(self, config: TrainConfig, initial: weight_files.Weights, rank: int, world: int) -> None:
-        super().__init__(config, initial, rank, world, ray=ray.__version__)
-        self.model = prepare_model(self.network)
 
 
 def train(settings: dict[str, str]) -> None:
@@ -32,7 +23,10 @@ def train(settings: dict[str, str]) -> None:
     context = ray.train.get_context()
     rank, world = context.get_world_rank(), context.get_world_size()
     course = step_inputs.load(config, rank, world)
-    engine_loop.run(run_directory, course, RayTorch(config, weight_files.initial(run_directory, rank), rank, world))
+    initial = weight_files.initial(run_directory, rank)
+    engine = torch_engine.TorchEngine(config, initial, rank, world, ray=ray.__version__)
+    engine.model = prepare_model(engine.network)
+    engine_loop.run(run_directory, course, engine)
 
 
 def main(run_directory: Path) -> None:

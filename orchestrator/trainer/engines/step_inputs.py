@@ -1,7 +1,6 @@
 """Samples of each step and its learning rate, the same for every engine."""
 
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,9 +38,10 @@ class Course:
         """Steps of the run."""
         return min(self.config.epochs * self.steps_per_epoch, self.config.steps or sys.maxsize)
 
-    def epochs(self) -> Iterator[int]:
-        """Yield the numbers of the epochs, from 1."""
-        yield from range(1, -(-self.total_steps // self.steps_per_epoch) + 1)
+    @property
+    def epochs(self) -> range:
+        """Numbers of the epochs, from 1."""
+        return range(1, -(-self.total_steps // self.steps_per_epoch) + 1)
 
     def batches(self, epoch: int) -> np.ndarray:
         """Return the samples of this rank's steps of an epoch: int64 (steps, batch)."""

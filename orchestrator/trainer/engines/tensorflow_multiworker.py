@@ -59,8 +59,7 @@ class TensorflowMultiworker(keras_engine.KerasEngine):
         return self.strategy.run(lambda images, labels: keras_engine.scores(labels, self.model(images)), args=batch)
 
     def sum(self, numbers: np.ndarray) -> np.ndarray:
-        total: np.ndarray = self._sum(tf.constant(numbers)).numpy()
-        return total
+        return self._sum(tf.constant(numbers)).numpy()
 
     @tf.function(reduce_retracing=True)
     def _sum(self, numbers: tf.Tensor) -> tf.Tensor:

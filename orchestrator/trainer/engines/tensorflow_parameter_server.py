@@ -89,7 +89,7 @@ def run(run_directory: Path, course: Course, chief: Chief, hosts: list[str]) -> 
     """Train to the end of the course; the first step, in which workers compile, is waited for apart."""
     report = Report(run_directory, course, chief, hosts)
     of_ranks = [replace(course, rank=rank) for rank in range(course.world)]
-    for epoch in course.epochs():
+    for epoch in course.epochs:
         report.begin(epoch)
         sums, steps = np.zeros(4), np.stack([rank.batches(epoch) for rank in of_ranks], axis=1)
         for part in filter(len, np.split(steps, [0 if report.steps else 1])):

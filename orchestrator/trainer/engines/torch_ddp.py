@@ -10,16 +10,7 @@ from pathlib import Path
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from orchestrator.schema import TrainConfig
 from orchestrator.trainer.engines import engine_loop, step_inputs, torch_engine, weight_files
-
-
-class TorchDdp(torch_engine.TorchEngine):
-    """A process of torchrun."""
-
-    def __init__(self, config: TrainConfig, initial: weight_files.Weights) -> None:
-        super().__init__(config, initial, dist.get_rank(), dist.get_world_size())
-        self.model = DistributedDataParallel(self.network)
 
 
 def main(run_directory: Path) -> None:
@@ -28,7 +19,9 @@ def main(run_directory: Path) -> None:
     initial = weight_files.initial(run_directory, int(os.environ["RANK"]))
     dist.init_process_group("gloo")
     course = step_inputs.load(config, dist.get_rank(), dist.get_world_size())
-    engine_loop.run(run_directory, course, TorchDdp(config, initial))
+    engine = torch_engine.TorchEngine(config, initial, course.rank, course.world)
+    engine.model = DistributedDataParallel(engine.network)
+    engine_loop.run(run_directory, course, engine)
     dist.destroy_process_group()
 
 

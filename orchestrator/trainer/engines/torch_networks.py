@@ -27,29 +27,19 @@ class Same(nn.Module):
         self.size, self.stride = size, stride
 
     def forward(self, x: Tensor) -> Tensor:
-        """Pad the last two dimensions."""
         zeros = [max(0, (-(-n // self.stride) - 1) * self.stride + self.size - n) for n in x.shape[:1:-1]]
         return functional.pad(x, [side for total in zeros for side in (total // 2, total - total // 2)])
 
 
-class Scaled(nn.Module):
-    """uint8 images (batch, height, width, channels) as numbers of about unit variance (batch, channels, ...)."""
+class Function(nn.Module):
+    """A function as a module."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Move the channels without copying: the result is in PyTorch's format channels_last."""
-        return x.permute(0, 3, 1, 2).float() / 64.0 - 2.0
-
-
-class Rescaled(nn.Module):
-    """Numbers times ``factor``, plus ``offset``."""
-
-    def __init__(self, factor: float, offset: float) -> None:
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.factor, self.offset = factor, offset
+        self.function = function
 
     def forward(self, x: Tensor) -> Tensor:
-        """Rescale."""
-        return x * self.factor + self.offset
+        return self.function(x)
 
 
 class Residual(nn.Module):
@@ -60,17 +50,7 @@ class Residual(nn.Module):
         self.inside, self.shortcut, self.after = inside, shortcut, after
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add both."""
-        result: Tensor = self.after(self.shortcut(x) + self.inside(x))
-        return result
-
-
-class Flat(nn.Module):
-    """Rows of an image's numbers in TensorFlow's order: channels last."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Flatten all but the first dimension."""
-        return x.permute(0, 2, 3, 1).flatten(1)
+        return self.after(self.shortcut(x) + self.inside(x))
 
 
 def convolution(inputs: int, filters: int, size: int, stride: int = 1, groups: int = 1) -> nn.Sequential:
@@ -85,10 +65,11 @@ def lenet(config: TrainConfig) -> nn.Module:
     """As ``models.lenet_alexnet_vgg.lenet``."""
     padding = 2 if config.image_size < LENET_IMAGE else 0
     pixels = ((config.image_size + 2 * padding - 4) // 2 - 4) // 2
+    flat = Function(lambda x: x.permute(0, 2, 3, 1).flatten(1))  # in TensorFlow's order: channels last
     return nn.Sequential(
-        Rescaled(1.275 / 4, 0.5375),
+        Function(lambda x: x * (1.275 / 4) + 0.5375),
         *(nn.Conv2d(config.channels, 6, 5, padding=padding), nn.ReLU(), nn.MaxPool2d(2)),
-        *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), Flat()),
+        *(nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), flat),
         *(nn.Linear(16 * pixels**2, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, config.classes)),
     )
 
@@ -159,7 +140,9 @@ BUILD: dict[str, Callable[[TrainConfig], nn.Module]] = {
 
 def build(config: TrainConfig, initial: Weights) -> nn.Module:
     """Return the network of ``config`` with these weights, from uint8 images (batch, height, width, channels)."""
-    network = nn.Sequential(Scaled(), BUILD[config.model](config)).to(memory_format=torch.channels_last)
+    # About unit variance. The channels are moved without copying: the result is in PyTorch's format channels_last.
+    scaled = Function(lambda x: x.permute(0, 3, 1, 2).float() / 64.0 - 2.0)
+    network = nn.Sequential(scaled, BUILD[config.model](config)).to(memory_format=torch.channels_last)
     with torch.no_grad():
         for name, values in _variables(network):
             values.copy_(torch.from_numpy(initial[name]))

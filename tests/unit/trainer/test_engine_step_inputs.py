@@ -56,8 +56,8 @@ def test_ranks_evaluate_the_first_samples_of_the_test_split(
 def test_steps_end_a_course_within_an_epoch(data: str) -> None:
     course = ranks(data, 2, steps=3)[0]
     assert course.total_steps == 3
-    assert list(course.epochs()) == [1, 2]
-    assert [len(course.batches(epoch)) for epoch in course.epochs()] == [2, 1]
+    assert list(course.epochs) == [1, 2]
+    assert [len(course.batches(epoch)) for epoch in course.epochs] == [2, 1]
 
 
 def test_learning_rate_grows_with_ranks_unless_the_engine_scales(data: str) -> None:
