@@ -27,7 +27,7 @@ def scores(trainer: Trainer, sums: tf.Tensor, split: str) -> Scores:
     loss, top1, top5, images = sum_scores(trainer, sums, split)
     if not images:
         problem = "the loss of no step was a number" if split == "training" else "no sample could be read"
-        sys.exit(f"{split}: {problem} {_position(trainer)}")
+        sys.exit(f"{split}: {problem} {trainer.position}")
     return Scores(loss=loss / images, top1=top1 / images, top5=top5 / images, images=int(images))
 
 
@@ -45,10 +45,10 @@ def sum_scores(trainer: Trainer, sums: tf.Tensor, split: str) -> list[float]:
         The four sums over all ranks.
     """
     _report_skipped(trainer)
-    trainer.guard.check(_position(trainer))
+    trainer.guard.check(trainer.position)
     sums = hvd.allreduce(sums, op=hvd.Sum, name=f"scores.{split}").numpy().tolist()
     if not math.isfinite(sums[0]):
-        problem = f"{split} loss is {sums[0]} {_position(trainer)}{_describe_bad_ranks(trainer)}"
+        problem = f"{split} loss is {sums[0]} {trainer.position}{_describe_bad_ranks(trainer)}"
         sys.exit(f"{problem}: use a smaller --learning-rate in a new run{_describe_resumption(trainer, split)}")
     return list(sums)
 
@@ -84,10 +84,6 @@ def _describe_bad_ranks(trainer: Trainer) -> str:
     return f", first on {culprits}, step {trainer.steps_before + first}"
 
 
-def _position(trainer: Trainer) -> str:
-    return f"after step {trainer.step} (epoch {trainer.epoch})"
-
-
 def damaged_samples(trainer: Trainer) -> list[str]:
     """Return the sorted samples that any rank could not read.
 
@@ -119,7 +115,6 @@ def average_statistics(model: keras.Model) -> None:
     """Average the batch normalisation statistics, which each rank gathered from its own shard, over all ranks."""
     statistics = [v.value for v in model.non_trainable_variables if v.dtype == "float32"]
     if statistics and hvd.size() > 1:
-        for variable, mean in zip(
-            statistics, hvd.grouped_allreduce([v.read_value() for v in statistics], op=hvd.Average), strict=False
-        ):
+        means = hvd.grouped_allreduce([v.read_value() for v in statistics], op=hvd.Average)
+        for variable, mean in zip(statistics, means, strict=True):
             variable.assign(mean)

@@ -18,12 +18,11 @@ import tensorflow as tf
 from orchestrator.schema import Epoch, StepTimes, Trained, Unfinished
 from orchestrator.trainer import averages_over_ranks, evaluation, results, saved_model, stop_conditions
 from orchestrator.trainer.checkpoints.checkpoint import Arrays, CheckpointManager
-from orchestrator.trainer.comm import allreduce
 from orchestrator.trainer.compiled_steps import TestStep, TrainStep
-from orchestrator.trainer.optim import nonfinite, schedule
+from orchestrator.trainer.optim import nonfinite
 from orchestrator.trainer.rank_input import Feed
 from orchestrator.trainer.rank_setup import Trainer
-from orchestrator.trainer.stop_conditions import StopControl
+from orchestrator.trainer.stop_conditions import StopControl, StopVotes
 
 
 class Training:
@@ -97,7 +96,7 @@ class Training:
         trainer.profile.pause()
         for batch in trainer.telemetry.epoch(trainer.epoch, self.feed.epoch()):
             images, labels = batch.result()
-            rates = self.feed.rates(len(labels) // trainer.batch)
+            rates = np.array(trainer.rates(trainer.step, len(labels) // trainer.batch), np.float32)
             sums, times, votes = self.step(images, labels, rates, self.stop_control.votes(), sums)
             trainer.step += len(rates)
             clock.tick(sums)
@@ -106,7 +105,7 @@ class Training:
                     averages_over_ranks.sum_scores(trainer, sums, "training")
             trainer.telemetry.step(trainer.step, float(rates[-1]), self._waited(times.numpy()), len(rates))
             self.stop_control.end_call(len(rates))
-            decision = stop_conditions.to_votes(votes)
+            decision = StopVotes(*votes.numpy().tolist())
             self.feed.steps = decision.steps
             trainer.ended = stop_conditions.stop_reason(trainer, decision)
             if trainer.ended:
@@ -150,13 +149,10 @@ class Training:
         every = hvd.allgather_object((clock.rate, peak, telemetry.times.mean, telemetry.times.median))
         rates, peaks, parts, medians = zip(*every, strict=True)
         measured = [part for part in parts if part]
-        last = schedule.learning_rate(
-            trainer.config, allreduce.scale(trainer.config), trainer.steps_per_epoch, trainer.step - 1
-        )
         return Trained(
             epoch=trainer.epoch,
             steps=trainer.step,
-            learning_rate=last,
+            learning_rate=trainer.rates(trainer.step - 1, 1)[0],
             train=train,
             images_per_second=sum(rates),
             images_per_second_per_rank=list(rates),

@@ -1,16 +1,13 @@
-"""Input of a rank: batches for training and evaluation, several per call, and the learning rates of the steps."""
+"""Input of a rank: batches for training and evaluation, several per call."""
 
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import horovod.tensorflow as hvd
-import numpy as np
 
-from orchestrator.trainer.comm import allreduce
 from orchestrator.trainer.data import pipeline
 from orchestrator.trainer.data.bad_samples import OnSkip
-from orchestrator.trainer.optim import schedule
 from orchestrator.trainer.rank_setup import Trainer
 
 
@@ -19,13 +16,6 @@ class Feed:
 
     def __init__(self, trainer: Trainer) -> None:
         self.trainer, self.steps = trainer, 1
-
-    def rates(self, steps: int) -> np.ndarray:
-        """Return the learning rates of the next ``steps`` steps."""
-        trainer, scale = self.trainer, allreduce.scale(self.trainer.config)
-        numbers = range(trainer.step, trainer.step + steps)
-        rates = [schedule.learning_rate(trainer.config, scale, trainer.steps_per_epoch, number) for number in numbers]
-        return np.array(rates, np.float32)
 
     def epoch(self) -> Iterator[Any]:
         """Yield the rest of the epoch, ``self.steps`` batches at once."""
@@ -49,10 +39,8 @@ class Feed:
         trainer, config = self.trainer, self.trainer.config
         rank_indices = trainer.train_split.share(config.seed, trainer.epoch, hvd.size(), hvd.rank())
         last = min(trainer.steps_per_epoch, trainer.epoch_step + (config.steps or sys.maxsize) - trainer.step)
-        indices, seed = (
-            rank_indices[trainer.epoch_step * trainer.batch : last * trainer.batch],
-            config.seed + trainer.epoch,
-        )
+        indices = rank_indices[trainer.epoch_step * trainer.batch : last * trainer.batch]
+        seed = config.seed + trainer.epoch
         batches = trainer.train_split.batches(indices, steps * trainer.batch, seed, steps == 1, self._on_skip())
         return pipeline.prefetch_to_device(batches, pipeline.accelerator())
 
@@ -63,5 +51,4 @@ class Feed:
     def _report_skipped(self, sample: str, reason: str) -> None:
         trainer = self.trainer
         trainer.damaged.append(sample)
-        position = f"rank {hvd.rank()} after step {trainer.step} (epoch {trainer.epoch})"
-        print(f"{position}: skipped {sample}: {reason}", file=sys.stderr, flush=True)
+        print(f"rank {hvd.rank()} {trainer.position}: skipped {sample}: {reason}", file=sys.stderr, flush=True)

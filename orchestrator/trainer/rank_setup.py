@@ -89,7 +89,16 @@ class Trainer:
     @cached_property
     def telemetry(self) -> recorder.Recorder:
         """Recorder of this training's telemetry; first accessed once ``steps_before`` is set."""
-        return recorder.Recorder(self.config, self._plan)
+        plan = recorder.Plan(
+            rank=hvd.rank(),
+            world=hvd.size(),
+            batch=self.batch,
+            epochs=self.epochs,
+            steps=self.total_steps,
+            reduced_bytes=allreduce.size([v.shape for v in self.variables], self.config),
+            steps_before=self.steps_before,
+        )
+        return recorder.Recorder(self.config, plan)
 
     @cached_property
     def guard(self) -> Guard:
@@ -97,23 +106,24 @@ class Trainer:
         return Guard(self.config.on_nan == "skip", self.model, self.optimizer)
 
     @property
-    def epochs(self) -> int:
-        """Planned number of epochs, which ``config.steps`` may reduce; a time limit is not counted."""
-        if self.config.steps is None:
-            return self.config.epochs
-        return min(self.config.epochs, math.ceil(self.config.steps / self.steps_per_epoch))
+    def total_steps(self) -> int:
+        """Planned number of steps; a time limit is not counted."""
+        return min(self.config.steps or sys.maxsize, self.config.epochs * self.steps_per_epoch)
 
     @property
-    def _plan(self) -> recorder.Plan:
-        return recorder.Plan(
-            rank=hvd.rank(),
-            world=hvd.size(),
-            batch=self.batch,
-            epochs=self.epochs,
-            steps=min(self.config.steps or sys.maxsize, self.config.epochs * self.steps_per_epoch),
-            reduced_bytes=allreduce.size([v.shape for v in self.variables], self.config),
-            steps_before=self.steps_before,
-        )
+    def epochs(self) -> int:
+        """Planned number of epochs, the last of which may be cut short."""
+        return math.ceil(self.total_steps / self.steps_per_epoch)
+
+    @property
+    def position(self) -> str:
+        """Where the run is, for messages."""
+        return f"after step {self.step} (epoch {self.epoch})"
+
+    def rates(self, first: int, steps: int) -> list[float]:
+        """Return the learning rates of ``steps`` steps of the run, the first of which has the number ``first``."""
+        numbers, scale = range(first, first + steps), allreduce.scale(self.config)
+        return [schedule.learning_rate(self.config, scale, self.steps_per_epoch, number) for number in numbers]
 
     @property
     def variables(self) -> list[tf.Variable]:

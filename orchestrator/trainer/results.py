@@ -28,12 +28,7 @@ CSV_COLUMNS = ("epoch", "learning_rate", "train_loss", "train_top1", "test_loss"
 
 
 def say(line: str, end: str = "\n") -> None:
-    r"""Print from rank 0 only.
-
-    Args:
-        line: Text of one line.
-        end: ``"\\r"`` marks a line that the next one replaces.
-    """
+    r"""Print from rank 0 only; ``end`` is ``"\\r"`` for a line that the next one replaces."""
     if hvd.rank() == 0:
         print(line, end=end, flush=True)
 
@@ -104,8 +99,7 @@ class Writer:
     """Writer of rank 0's results.json and results.csv, which are replaced after every epoch."""
 
     def __init__(self, directory: Path, results: Results, trainer: Trainer) -> None:
-        self.directory, self.results = directory, results
-        self.trainer = trainer
+        self.directory, self.results, self.trainer = directory, results, trainer
 
     def add(self, epoch: Epoch, damaged: list[str]) -> None:
         self._update({"epochs": [*self.results.epochs, epoch]}, damaged)
@@ -159,7 +153,13 @@ def start(directory: Path, trainer: Trainer, epochs: "list[Epoch]") -> Writer:
     results = Results(
         run=config.run,
         config=config,
-        versions=versions(),
+        versions={
+            "orchestrator": __version__,
+            "python": platform.python_version(),
+            "tensorflow": tf.__version__,
+            "keras": keras.__version__,
+            "horovod": horovod.__version__,
+        },
         world=World(size=hvd.size(), hosts=hosts),
         parameters=sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables),
         effective_batch_size=trainer.batch * hvd.size(),
@@ -174,28 +174,15 @@ def start(directory: Path, trainer: Trainer, epochs: "list[Epoch]") -> Writer:
     )
     if trainer.data_path:
         say(f"reading {config.dataset} from {local_copy.describe(trainer.data_path)}: {trainer.data_path}")
+    batch = f"{trainer.passes} x {trainer.images_per_pass}" if trainer.passes > 1 else str(trainer.batch)
     say(
         f"{config.model} ({results.parameters:,} parameters) on {config.dataset}: {trainer.train_split.size} training "
-        f"and {trainer.test_split.size} test images, {hvd.size()} ranks x {_batches(trainer)} images, "
+        f"and {trainer.test_split.size} test images, {hvd.size()} ranks x {batch} images, "
         f"learning rate {results.peak_learning_rate:g}, {config.precision}"
     )
     if results.resumed_from:
         say(f"resumes {results.resumed_from} from {Path(config.resume or '').name}")
     return Writer(directory, results, trainer)
-
-
-def _batches(trainer: Trainer) -> str:
-    return f"{trainer.passes} x {trainer.images_per_pass}" if trainer.passes > 1 else str(trainer.batch)
-
-
-def versions() -> dict[str, str]:
-    return {
-        "orchestrator": __version__,
-        "python": platform.python_version(),
-        "tensorflow": tf.__version__,
-        "keras": keras.__version__,
-        "horovod": horovod.__version__,
-    }
 
 
 def _write_csv(path: Path, epochs: list[Epoch]) -> None:

@@ -63,7 +63,7 @@ class StopControl:
 
     def agree(self, steps: "int | None" = None) -> StopVotes:
         """Return the votes of all ranks; a collective call between two steps."""
-        return to_votes(allreduce.allreduce_sum(self.votes(steps)))
+        return StopVotes(*allreduce.allreduce_sum(self.votes(steps)).numpy().tolist())
 
     def votes(self, steps: "int | None" = None) -> tf.Tensor:
         """Return this rank's current :class:`StopVotes`, int32 (4)."""
@@ -101,7 +101,10 @@ class StopControl:
         if part == "evaluation":  # its steps do less than those of training, after a trace of their own
             step = self._longest.get("step", 0.0)  # excludes the first, which is longer
             return tracing + self.trainer.test_batches * step
-        return _checkpoint_bytes(self.trainer) / CHECKPOINT_BYTES_PER_SECOND if part == "checkpoint" else tracing
+        if part == "checkpoint":
+            variables = [*self.trainer.model.variables, *self.trainer.optimizer.variables]
+            return sum(4 * math.prod(v.shape) for v in variables) / CHECKPOINT_BYTES_PER_SECOND
+        return tracing
 
     @contextmanager
     def measure(self, part: str) -> Iterator[None]:
@@ -138,10 +141,6 @@ class StopControl:
         self._longest[part] = max(seconds, self._longest.get(part, 0.0))
 
 
-def to_votes(total: tf.Tensor) -> StopVotes:
-    return StopVotes(*total.numpy().tolist())
-
-
 def stop_reason(trainer: Trainer, votes: StopVotes) -> "str | None":
     """Return why to stop now, the same on every rank; None to continue."""
     return steps(trainer) or ("terminated" if votes.terminate else "max-time" if votes.time_up else None)
@@ -170,11 +169,6 @@ def after_epoch(trainer: Trainer, top1: float) -> "str | None":
     if goal is not None and top1 >= goal:
         return "until"
     return None if trainer.epoch >= trainer.config.epochs else trainer.ended
-
-
-def _checkpoint_bytes(trainer: Trainer) -> int:
-    """Estimate the size of a checkpoint in bytes."""
-    return sum(4 * math.prod(v.shape) for v in [*trainer.model.variables, *trainer.optimizer.variables])
 
 
 def _process_age() -> float:

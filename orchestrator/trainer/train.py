@@ -46,7 +46,7 @@ def main(run_directory: Path) -> int:
         try:
             ended = training.run()
         except DataError as error:
-            sys.exit(f"rank {hvd.rank()} after step {trainer.step} (epoch {trainer.epoch}): {error}")
+            sys.exit(f"rank {hvd.rank()} {trainer.position}: {error}")
     return exit_codes.RUN_STOPPED if ended == "terminated" else 0
 
 
