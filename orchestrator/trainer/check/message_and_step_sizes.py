@@ -32,39 +32,28 @@ def group_bytes(side: int) -> int:
     return max(4, round(GROUP_BYTES * work(side)) // 4 * 4)
 
 
-def next_side(side: int, seconds: float, target: float, max_side: int = SIDE) -> int:
-    """Return the side of the next step, ``side`` itself if a larger step could take longer than ``target`` seconds.
-
-    Args:
-        side: Side of the step that took ``seconds``.
-        seconds: Duration on the slowest rank. It is scaled with the work, which bounds that of other sides from above:
-            parts that do not grow with the work are counted as if they did.
-        target: Seconds that a step may take.
-        max_side: Largest side, for a step that is compared with one of that side.
-
-    Returns:
-        A side between ``side`` and twice that.
-    """
-    sides = range(side, min(2 * side, max_side) + 1, LEAST_SIDE)
-    return max((larger for larger in sides if seconds * work(larger) / work(side) <= target), default=side)
-
-
 def grow(step: Callable[[int], float], target: float, max_side: int = SIDE) -> tuple[int, float]:
-    """Find the largest step that takes at most ``target`` seconds.
+    """Find the largest step that takes at most ``target`` seconds, by steps of at most twice the side of the last one.
+
+    The seconds of a step, scaled with the work, bound those of a larger one from above: parts that do not grow with the
+    work are counted as if they did.
 
     Args:
         step: Runs a step of a given side and returns its seconds on the slowest rank.
-        target: As in :func:`next_side`.
-        max_side: As in :func:`next_side`.
+        target: Seconds that a step may take.
+        max_side: Largest side, for a step that is compared with one of that side.
 
     Returns:
         Side of the step, and the seconds that it took.
     """
     step(LEAST_SIDE)  # traces, and connects the ranks
     side, seconds = LEAST_SIDE, step(LEAST_SIDE)
-    while (larger := next_side(side, seconds, target, max_side)) > side:
-        side, seconds = larger, step(larger)
-    return side, seconds
+    while True:
+        larger = range(side + LEAST_SIDE, min(2 * side, max_side) + 1, LEAST_SIDE)
+        fitting = [candidate for candidate in larger if seconds * work(candidate) / work(side) <= target]
+        if not fitting:
+            return side, seconds
+        side, seconds = fitting[-1], step(fitting[-1])
 
 
 def next_message_seconds(latencies: Sequence[float]) -> float:

@@ -11,10 +11,8 @@ import time
 def main(hosts: int, seconds: float, command: list[str]) -> int:
     """Wait for ``hosts`` nodes, at most ``seconds``; return only if they do not come."""
     deadline = time.monotonic() + seconds
-    joined = _joined()
-    while joined < hosts and time.monotonic() < deadline:
+    while (joined := _joined()) < hosts and time.monotonic() < deadline:
         time.sleep(0.2)
-        joined = _joined()
     if joined >= hosts:
         os.execvp(command[0], command)
     print(f"{joined} of {hosts} hosts have joined Ray's cluster after {seconds:.0f} s", file=sys.stderr)
