@@ -96,15 +96,10 @@ def _failure(run_directory: Path, records: Sequence[RankRecord], ended: Launcher
     else:
         log = log_lines.whole(read_ends(run_directory / "log"))
         failure = of_ray(first_failure(records, log, ended.gone), log)
-    has_space = shutil.disk_usage(run_directory).free >= RESERVE_BYTES  # but for the reserve
-    return failure if has_space else without_space(failure)
-
-
-def without_space(failure: Failure) -> Failure:
-    """Name the full storage as the cause of ``failure``, since nothing that failed could write this to the log.
-
-    Nor could a wrapper complete its record: that it was killed is not known.
-    """
+    if shutil.disk_usage(run_directory).free >= RESERVE_BYTES:  # but for the reserve
+        return failure
+    # Nothing that failed could write this to the log. Nor could a wrapper complete its record: whether it was killed is
+    # not known.
     code = None if failure.exit_code == exit_codes.KILLED else failure.exit_code
     return failure.model_copy(update={"exit_code": code, "lines": [*failure.lines[-LAST_LINES + 1 :], NO_SPACE]})
 

@@ -28,7 +28,10 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
 def marked(mark: str) -> set[int]:
     """Return ids of this node's processes whose environment holds ``mark`` ("NAME=value"), except own ancestors."""
-    ancestors = _ancestors(os.getpid())
+    ancestors, pid = set(), os.getpid()
+    while pid > 0:
+        ancestors.add(pid)
+        pid = _parent_and_threads(pid)[0]
     return {pid for pid in _pids() if pid not in ancestors and mark.encode() in _environment(pid)}
 
 
@@ -138,14 +141,6 @@ def _environment(pid: int) -> list[bytes]:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return []
-
-
-def _ancestors(pid: int) -> set[int]:
-    pids = set()
-    while pid > 0:
-        pids.add(pid)
-        pid = _parent_and_threads(pid)[0]
-    return pids
 
 
 def _parent_and_threads(pid: int) -> tuple[int, int]:

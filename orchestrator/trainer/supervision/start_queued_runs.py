@@ -20,7 +20,7 @@ from orchestrator.schema import Queue, QueuedRun, RunStatus, State, Turn, bounde
 from orchestrator.trainer.supervision import first_failure, leftover_processes
 from orchestrator.trainer.supervision.own_addresses_and_ports import is_local
 from orchestrator.trainer.supervision.signals import Signals
-from orchestrator.trainer.supervision.supervise import SSH, log, sweep
+from orchestrator.trainer.supervision.supervise import log, run_on, sweep
 
 SETTLE_SECONDS = 1.0  # after a run, before the load is measured
 BUSY_SECONDS = 30.0  # for a host to answer with its load
@@ -111,14 +111,8 @@ def _busy_of(host: str) -> float:
     if is_local(host):
         return cpu_usage.measure()
     try:
-        answer = subprocess.run(
-            [*SSH, host, cpu_usage.READINGS],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=BUSY_SECONDS,
-        )
+        answer = run_on(host, [cpu_usage.READINGS], BUSY_SECONDS)
+        answer.check_returncode()
     except subprocess.SubprocessError:
         return 0.0
     return cpu_usage.of(answer.stdout)

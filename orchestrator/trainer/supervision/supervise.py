@@ -140,17 +140,22 @@ def sweep(hostfile: str, run: str) -> tuple[list[str], list[str]]:
 
 def _sweep_host(host: str, run: str, seconds: float) -> "int | None":
     """Sweep one host; return ssh's exit code, None if it took too long. Errors of a reachable host go to the log."""
-    command = [*SSH, host, sys.executable, "-m", "orchestrator.trainer.supervision.leftover_processes", run]
+    command = [sys.executable, "-m", "orchestrator.trainer.supervision.leftover_processes", run]
     try:
-        swept = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=seconds
-        )
+        swept = run_on(host, command, seconds)
     except subprocess.TimeoutExpired:
         return None
     if swept.returncode not in (0, exit_codes.SSH_FAILED):
         reason = swept.stderr.strip() or f"exit code {swept.returncode}"
         log(f"processes of the run may be left on {host}: {reason}")
     return swept.returncode
+
+
+def run_on(host: str, command: list[str], seconds: float) -> "subprocess.CompletedProcess[str]":
+    """Run a command on a host, at most ``seconds``; capture its output."""
+    return subprocess.run(
+        [*SSH, host, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=seconds
+    )
 
 
 def log(text: str) -> None:
