@@ -2,7 +2,6 @@
 
 import math
 import sys
-import time
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -35,7 +34,6 @@ class Trainer:
     Attributes:
         batch: Images of this rank per step, in ``passes`` passes of ``images_per_pass`` images.
         steps_per_epoch: Steps of every rank in an epoch.
-        started: Time of construction (``time.monotonic``).
         epoch: Number of the current epoch, from 1; 0 before the first.
         step: Steps of the run that are done.
         steps_before: Steps among them that were done by the run which this one continues.
@@ -55,7 +53,6 @@ class Trainer:
     test_split: batches.Split
     batch: int
     steps_per_epoch: int
-    started: float
     epoch: int = 0
     step: int = 0
     steps_before: int = 0
@@ -172,7 +169,7 @@ def build(config: TrainConfig, directory: Path) -> Trainer:
     drawn = he_initializer.draw_in_background(model)
     optimizer = optimizers.build(config)
     optimizer.build(model.trainable_variables)
-    trainer = Trainer(config, model, optimizer, train_split, test_split, batch, steps, time.monotonic())
+    trainer = Trainer(config, model, optimizer, train_split, test_split, batch, steps)
     trainer.data_path, trainer.drawn = data_path, drawn
     return trainer
 

@@ -41,7 +41,7 @@ def build_trainer(**changes: Any) -> Trainer:
     optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9))
     optimizer.build(model.trainable_variables)
     nothing = batches.Split(0, lambda index, seed: (index, seed), 1)
-    return Trainer(samples.train_config(**changes), model, optimizer, nothing, nothing, 8, STEPS, 0.0)
+    return Trainer(samples.train_config(**changes), model, optimizer, nothing, nothing, 8, STEPS)
 
 
 def build_manager(directory: Path, trainer: Trainer) -> CheckpointManager:

@@ -63,7 +63,7 @@ class Timeline:
         monkeypatch.setattr(results, "time", SimpleNamespace(perf_counter=lambda: self.now))
         config, optimizer = samples.train_config(), keras.optimizers.SGD()
         nothing = batches.Split(0, lambda index, seed: (index, seed), 1)
-        self.trainer = Trainer(config, keras.Model(), optimizer, nothing, nothing, BATCH, EPOCH_STEPS, 0.0, epoch=1)
+        self.trainer = Trainer(config, keras.Model(), optimizer, nothing, nothing, BATCH, EPOCH_STEPS, epoch=1)
         self.trainer.step = self.trainer.steps_before = steps_before
         self.clock = Clock(self.trainer, before)
 

@@ -41,7 +41,7 @@ def test_top5_counts_all_if_there_are_fewer_than_five_classes() -> None:
 def test_evaluation_is_traced_once_for_all_batch_sizes() -> None:
     model = networks_by_name.build("lenet", 28, 1, 10, seed=1)
     nothing = Split(0, lambda index, seed: (index, seed), 1)
-    trainer = Trainer(samples.train_config(), model, keras.optimizers.SGD(), nothing, nothing, 4, 1, 0.0)
+    trainer = Trainer(samples.train_config(), model, keras.optimizers.SGD(), nothing, nothing, 4, 1)
     evaluate: Any = compiled_steps.evaluation(trainer)
     for count in (4, 4, 3):
         images = tf.zeros([count, 28, 28, 1], model.inputs[0].dtype)

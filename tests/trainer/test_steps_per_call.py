@@ -44,7 +44,7 @@ def trained(steps_of_calls: list[int], **changes: Any) -> tuple[list[np.ndarray]
     model, config = normalised(), samples.train_config(classes=3, **changes)
     optimizer = optimizers.build(config)
     optimizer.build(model.trainable_variables)
-    trainer = Trainer(config, model, optimizer, rows(0.0), rows(0.0), BATCH, BATCHES, 0.0)
+    trainer = Trainer(config, model, optimizer, rows(0.0), rows(0.0), BATCH, BATCHES)
     random, sums, completed = np.random.default_rng(1), tf.zeros([4]), 0
     images = random.normal(size=(BATCHES * BATCH, 1, 1, 6)).astype(np.float32)
     labels, rates = random.integers(0, 3, BATCHES * BATCH), np.linspace(0.1, 0.01, BATCHES, dtype=np.float32)

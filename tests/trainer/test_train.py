@@ -153,7 +153,7 @@ def test_xla_gives_the_same_losses(tmp_path: Path) -> None:
 def test_no_epoch_starts_once_steps_are_done(steps: int, step: int, ended: str | None, epochs: int) -> None:
     config = samples.train_config(steps=steps, epochs=7)
     nothing = batches.Split(0, lambda index, seed: (index, seed), 1)
-    trainer = Trainer(config, keras.Model(), keras.optimizers.SGD(), nothing, nothing, 16, 4, 0.0, epoch=1, step=step)
+    trainer = Trainer(config, keras.Model(), keras.optimizers.SGD(), nothing, nothing, 16, 4, epoch=1, step=step)
     assert (stop_conditions.stop_reason(trainer, stop_conditions.StopVotes(0, 0, 0)), trainer.epochs) == (ended, epochs)
 
 

@@ -37,7 +37,7 @@ def build_trainer(optimizer: keras.optimizers.Optimizer) -> Trainer:
     model = normalised()
     optimizer.build(model.trainable_variables)
     config = samples.train_config(classes=3, on_nan="skip")
-    return Trainer(config, model, optimizer, rows(0.0), rows(0.0), 4, 3, 0.0)
+    return Trainer(config, model, optimizer, rows(0.0), rows(0.0), 4, 3)
 
 
 def stepped(step: Any, images: tf.Tensor) -> float:
