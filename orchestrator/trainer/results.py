@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 
 import horovod
@@ -23,8 +24,9 @@ from orchestrator.trainer.optim import schedule
 from orchestrator.trainer.rank_setup import Trainer
 
 PROGRESS_SECONDS = 1.0
-CSV_COLUMNS = ("epoch", "learning_rate", "train_loss", "train_top1", "test_loss", "test_top1", "test_top5",
-               "images_per_second", "seconds")  # fmt: skip
+# Of results.csv, with "_" for "."
+COLUMNS = ("epoch", "learning_rate", "train.loss", "train.top1", "test.loss", "test.top1", "test.top5",
+           "images_per_second", "seconds")  # fmt: skip
 
 
 def say(line: str, end: str = "\n") -> None:
@@ -189,8 +191,6 @@ def _write_csv(path: Path, epochs: list[Epoch]) -> None:
     unfinished = path.with_name(f".{path.name}")
     with unfinished.open("w", newline="") as file:
         table = csv.writer(file)
-        table.writerow(CSV_COLUMNS)
-        for e in epochs:
-            table.writerow([e.epoch, e.learning_rate, e.train.loss, e.train.top1, e.test.loss, e.test.top1, e.test.top5,
-                            e.images_per_second, e.seconds])  # fmt: skip
+        table.writerow(column.replace(".", "_") for column in COLUMNS)
+        table.writerows(map(attrgetter(*COLUMNS), epochs))
     unfinished.replace(path)
