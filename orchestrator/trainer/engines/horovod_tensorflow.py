@@ -49,7 +49,6 @@ class HorovodTensorflow(keras_engine.KerasEngine):
 
 
 def main(run_directory: Path) -> None:
-    """Train as one rank of Horovod."""
     config = step_inputs.read_config(run_directory)
     hvd.init()
     keras_engine.prepare(config, hvd.local_rank())

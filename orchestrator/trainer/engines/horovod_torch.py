@@ -35,7 +35,6 @@ class HorovodTorch(torch_engine.TorchEngine):
 
 
 def main(run_directory: Path) -> None:
-    """Train as one rank of Horovod."""
     config = step_inputs.read_config(run_directory)
     hvd.init()
     course = step_inputs.load(config, hvd.rank(), hvd.size())

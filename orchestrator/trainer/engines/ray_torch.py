@@ -17,7 +17,6 @@ from orchestrator.trainer.engines import engine_loop, step_inputs, torch_engine,
 
 
 def train(settings: dict[str, str]) -> None:
-    """Train as one worker of Ray."""
     run_directory = Path(settings["run_directory"])
     config = step_inputs.read_config(run_directory)
     context = ray.train.get_context()

@@ -33,7 +33,6 @@ class Single(keras_engine.KerasEngine):
 
 
 def main(run_directory: Path) -> None:
-    """Train in this process."""
     config = step_inputs.read_config(run_directory)
     keras_engine.prepare(config, 0)
     course = step_inputs.load(config, 0, 1)

@@ -35,7 +35,6 @@ class Course:
 
     @property
     def total_steps(self) -> int:
-        """Steps of the run."""
         return min(self.config.epochs * self.steps_per_epoch, self.config.steps or sys.maxsize)
 
     @property
@@ -65,7 +64,6 @@ class Course:
 
 
 def read_config(run_directory: Path) -> TrainConfig:
-    """Return the configuration of a run."""
     return TrainConfig.model_validate_json((run_directory / "config.json").read_text())
 
 

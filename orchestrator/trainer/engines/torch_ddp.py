@@ -14,7 +14,6 @@ from orchestrator.trainer.engines import engine_loop, step_inputs, torch_engine,
 
 
 def main(run_directory: Path) -> None:
-    """Train as one process of torchrun."""
     config = step_inputs.read_config(run_directory)
     initial = weight_files.initial(run_directory, int(os.environ["RANK"]))
     dist.init_process_group("gloo")
