@@ -15,14 +15,10 @@ ALL = "--all"
 def main(directory: Path, hashes: list[str]) -> None:
     """Remove, and print what is left; end the program if another one changes overlays."""
     if hashes:
-        with overlays.locked(directory, _refuse):
+        with overlays.locked(directory, lambda: sys.exit("packages are being installed: wait for it")):
             for path in overlays.directories(directory) if hashes == [ALL] else (directory / name for name in hashes):
                 overlays.remove(path)
     print(Overlays(overlays=overlays.every(directory)).model_dump_json())
-
-
-def _refuse() -> None:
-    sys.exit("packages are being installed: wait for it")
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def _tensorflow(layout: Layout, rank: int, port: int) -> dict[str, str]:
 def _horovod(layout: Layout, rank: int, environment: Mapping[str, str]) -> dict[str, str]:
     host = layout.ranks[rank]
     cross = layout.cross_ranks(rank)
-    rank_variables = {
+    variables = {
         "HOROVOD_HOSTNAME": host,
         "HOROVOD_RANK": str(rank),
         "HOROVOD_SIZE": str(len(layout.ranks)),
@@ -97,15 +97,14 @@ def _horovod(layout: Layout, rank: int, environment: Mapping[str, str]) -> dict[
         "HOROVOD_CROSS_SIZE": str(len(cross)),
     }
     if OPEN_MPI in environment:
-        return {**rank_variables, "HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"}
-    if RENDEZVOUS_PORT not in environment:
-        return rank_variables
-    return {
-        **rank_variables,
-        "HOROVOD_CONTROLLER": "gloo",
-        "HOROVOD_CPU_OPERATIONS": "gloo",
-        "HOROVOD_GLOO_RENDEZVOUS_ADDR": environment[RENDEZVOUS_HOST],
-        "HOROVOD_GLOO_RENDEZVOUS_PORT": environment[RENDEZVOUS_PORT],
-        "HOROVOD_GLOO_IFACE": layout.interface,
-        "HOROVOD_GLOO_TIMEOUT_SECONDS": f"{layout.start_seconds:.0f}",
-    }
+        variables |= {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"}
+    elif RENDEZVOUS_PORT in environment:
+        variables |= {
+            "HOROVOD_CONTROLLER": "gloo",
+            "HOROVOD_CPU_OPERATIONS": "gloo",
+            "HOROVOD_GLOO_RENDEZVOUS_ADDR": environment[RENDEZVOUS_HOST],
+            "HOROVOD_GLOO_RENDEZVOUS_PORT": environment[RENDEZVOUS_PORT],
+            "HOROVOD_GLOO_IFACE": layout.interface,
+            "HOROVOD_GLOO_TIMEOUT_SECONDS": f"{layout.start_seconds:.0f}",
+        }
+    return variables

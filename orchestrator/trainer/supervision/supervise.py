@@ -32,7 +32,6 @@ from orchestrator.trainer.supervision.own_addresses_and_ports import free_ports,
 from orchestrator.trainer.supervision.signals import Signals
 
 SSH = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"]
-NOT_STARTED = 127
 
 
 def main(run_directory: Path) -> int:
@@ -75,7 +74,7 @@ def _launch(
         launcher = subprocess.Popen(command, start_new_session=True)
     except OSError as error:
         log(f"{command[0]}: {error.strerror}")
-        return NOT_STARTED, False
+        return exit_codes.NOT_FOUND, False
     code, patience, deadline = None, math.inf, math.inf
     while code is None:
         signals.wait(1.0)
@@ -131,9 +130,8 @@ def sweep(hostfile: str, run: str) -> tuple[list[str], list[str]]:
     remote_hosts = [host for host in (line.split()[0] for line in hostfile.splitlines()) if not is_local(host)]
     seconds = grace_periods.SWEEP + grace_periods.SWEEP_EACH_HOST * len(remote_hosts)
     with ThreadPoolExecutor(max_workers=len(remote_hosts) or 1) as pool:
-        codes = dict(
-            zip(remote_hosts, pool.map(lambda host: _sweep_host(host, run, seconds), remote_hosts), strict=True)
-        )
+        swept = pool.map(lambda host: _sweep_host(host, run, seconds), remote_hosts)
+        codes = dict(zip(remote_hosts, swept, strict=True))
     unswept = [host for host, code in codes.items() if code in (None, exit_codes.SSH_FAILED)]
     return unswept, [host for host in unswept if codes[host] == exit_codes.SSH_FAILED]
 
