@@ -33,7 +33,7 @@ class Training:
         self.stop_control = StopControl(directory, trainer)
         self.checkpoints = CheckpointManager(directory / "checkpoints", trainer, self.stop_control)
         self.point, self.epoch_progress = self.checkpoints.restore()
-        self.results = results.start(directory, trainer, list(self.checkpoints.epochs))
+        self.results = results.Writer(directory, trainer, list(self.checkpoints.epochs))
         self.feed = Feed(trainer)
 
     def run(self) -> str:
@@ -51,7 +51,7 @@ class Training:
             if trainer.epoch < trainer.config.epochs and not trainer.ended:
                 trainer.ended = stop_conditions.stop_reason(trainer, self.stop_control.agree())
         ended = trainer.ended or "epochs"
-        self.results.end(ended, averages_over_ranks.damaged_samples(trainer), self._unfinished())
+        self.results.end(ended, self._unfinished())
         trainer.profile.write(self.directory, trainer.config)
         if ended in ("max-time", "terminated"):
             results.say(f"{ended} after step {trainer.step}")
@@ -176,7 +176,7 @@ class Training:
         self.trainer.telemetry.scores("test", test.loss, test.top1)
         digest = averages_over_ranks.digest(self.trainer.model)
         epoch = Epoch(**trained.model_dump(), test=test, test_seconds=seconds, weights_sha256=digest)
-        self.results.add(epoch, averages_over_ranks.damaged_samples(self.trainer))
+        self.results.add(epoch)
         if self.trainer.epoch_step == self.trainer.steps_per_epoch:
             self.checkpoints.add_evaluation(epoch)
             self.trainer.ended = stop_conditions.after_epoch(self.trainer, test.top1)

@@ -18,6 +18,7 @@ import tensorflow as tf
 from orchestrator import __version__
 from orchestrator.bottleneck import explain
 from orchestrator.schema import Epoch, Results, Unfinished, World, accuracy
+from orchestrator.trainer import averages_over_ranks
 from orchestrator.trainer.comm import allreduce
 from orchestrator.trainer.data import local_copy
 from orchestrator.trainer.optim import schedule
@@ -100,22 +101,54 @@ class Clock:
 class Writer:
     """Writer of rank 0's results.json and results.csv, which are replaced after every epoch."""
 
-    def __init__(self, directory: Path, results: Results, trainer: Trainer) -> None:
-        self.directory, self.results, self.trainer = directory, results, trainer
+    def __init__(self, directory: Path, trainer: Trainer, epochs: list[Epoch]) -> None:
+        """Print model, data and ranks, and start the results.
 
-    def add(self, epoch: Epoch, damaged: list[str]) -> None:
-        self._update({"epochs": [*self.results.epochs, epoch]}, damaged)
+        ``epochs`` are those of the run that this one continues. It is a collective call, as are the methods.
+        """
+        self.directory, self.trainer = directory, trainer
+        config = trainer.config
+        hosts = hvd.allgather_object(socket.gethostname())
+        self.results = results = Results(
+            run=config.run,
+            config=config,
+            versions={
+                "orchestrator": __version__,
+                "python": platform.python_version(),
+                "tensorflow": tf.__version__,
+                "keras": keras.__version__,
+                "horovod": horovod.__version__,
+            },
+            world=World(size=hvd.size(), hosts=hosts),
+            parameters=sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables),
+            effective_batch_size=trainer.batch * hvd.size(),
+            peak_learning_rate=schedule.peak(config, allreduce.scale(config)),
+            communication=allreduce.describe(config, [v.shape for v in trainer.variables]),
+            epochs=epochs,
+            resumed_from=Path(config.resume).parents[1].name if config.resume else None,
+            epochs_before=trainer.epoch,
+            steps_before=trainer.steps_before,
+            data_path=trainer.data_path,
+            chosen=trainer.chosen,
+        )
+        if trainer.data_path:
+            say(f"reading {config.dataset} from {local_copy.describe(trainer.data_path)}: {trainer.data_path}")
+        batch = f"{trainer.passes} x {trainer.images_per_pass}" if trainer.passes > 1 else str(trainer.batch)
+        say(
+            f"{config.model} ({results.parameters:,} parameters) on {config.dataset}: {trainer.train_split.size} "
+            f"training and {trainer.test_split.size} test images, {hvd.size()} ranks x {batch} images, "
+            f"learning rate {results.peak_learning_rate:g}, {config.precision}"
+        )
+        if results.resumed_from:
+            say(f"resumes {results.resumed_from} from {Path(config.resume or '').name}")
+
+    def add(self, epoch: Epoch) -> None:
+        self._update({"epochs": [*self.results.epochs, epoch]})
         say(epoch.line(self.trainer.epochs))
 
-    def end(self, why: str, damaged: list[str], unfinished: "Unfinished | None") -> None:
-        """Write the end of the run and print what was skipped and what limited the speed.
-
-        Args:
-            why: Reason for the end.
-            damaged: Samples that were skipped on any rank.
-            unfinished: Time split of an epoch that is not in the results.
-        """
-        self._update({"ended": why, "unfinished": unfinished}, damaged)
+    def end(self, why: str, unfinished: "Unfinished | None") -> None:
+        """Write why the run ended, and the times of an ``unfinished`` epoch; print what it skipped, and its limit."""
+        self._update({"ended": why, "unfinished": unfinished})
         if left_out := describe_skipped(self.results):
             say(left_out)
         if (top1 := self.results.config.until_top1) is not None:
@@ -123,7 +156,8 @@ class Writer:
         if explanation := explain(self.results):
             say(str(explanation))
 
-    def _update(self, changes: dict[str, object], damaged: list[str]) -> None:
+    def _update(self, changes: dict[str, object]) -> None:
+        damaged = averages_over_ranks.damaged_samples(self.trainer)
         skipped = {"damaged": damaged, "skipped_steps": self.trainer.guard.skipped}
         self.results = self.results.model_copy(update={**changes, **skipped})
         if hvd.rank() == 0:
@@ -137,54 +171,6 @@ def describe_skipped(results: Results) -> str:
     parts = [f"{samples} damaged sample{'s' * (samples != 1)}"] * bool(samples)
     parts += [f"{steps} step{'s' * (steps != 1)} whose loss was not a number"] * bool(steps)
     return f"skipped {' and '.join(parts)}" if parts else ""
-
-
-def start(directory: Path, trainer: Trainer, epochs: "list[Epoch]") -> Writer:
-    """Print model, data and ranks, and start the results.
-
-    Args:
-        directory: Run directory.
-        trainer: The rank's state.
-        epochs: Results of the epochs of the run that this one continues.
-
-    Returns:
-        The writer of the results.
-    """
-    config = trainer.config
-    hosts = hvd.allgather_object(socket.gethostname())
-    results = Results(
-        run=config.run,
-        config=config,
-        versions={
-            "orchestrator": __version__,
-            "python": platform.python_version(),
-            "tensorflow": tf.__version__,
-            "keras": keras.__version__,
-            "horovod": horovod.__version__,
-        },
-        world=World(size=hvd.size(), hosts=hosts),
-        parameters=sum(int(np.prod(v.shape)) for v in trainer.model.trainable_variables),
-        effective_batch_size=trainer.batch * hvd.size(),
-        peak_learning_rate=schedule.peak(config, allreduce.scale(config)),
-        communication=allreduce.describe(config, [v.shape for v in trainer.variables]),
-        epochs=epochs,
-        resumed_from=Path(config.resume).parents[1].name if config.resume else None,
-        epochs_before=trainer.epoch,
-        steps_before=trainer.steps_before,
-        data_path=trainer.data_path,
-        chosen=trainer.chosen,
-    )
-    if trainer.data_path:
-        say(f"reading {config.dataset} from {local_copy.describe(trainer.data_path)}: {trainer.data_path}")
-    batch = f"{trainer.passes} x {trainer.images_per_pass}" if trainer.passes > 1 else str(trainer.batch)
-    say(
-        f"{config.model} ({results.parameters:,} parameters) on {config.dataset}: {trainer.train_split.size} training "
-        f"and {trainer.test_split.size} test images, {hvd.size()} ranks x {batch} images, "
-        f"learning rate {results.peak_learning_rate:g}, {config.precision}"
-    )
-    if results.resumed_from:
-        say(f"resumes {results.resumed_from} from {Path(config.resume or '').name}")
-    return Writer(directory, results, trainer)
 
 
 def _write_csv(path: Path, epochs: list[Epoch]) -> None:
