@@ -4,6 +4,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from orchestrator.launch_layout import Layout
 from orchestrator.trainer.supervision import rank_record
 
 # When an unfinished start is first reported, and the interval after that.
@@ -12,16 +13,10 @@ MAX_NAMED = 8
 
 
 class Start:
-    """Progress of the start of a run.
+    """Progress of the start of a run."""
 
-    Args:
-        run_directory: Directory of the run.
-        hosts: Host of each rank.
-        seconds: Time limit of the start.
-    """
-
-    def __init__(self, run_directory: Path, hosts: list[str], seconds: float) -> None:
-        self.directory, self.hosts, self.seconds = run_directory, hosts, seconds
+    def __init__(self, run_directory: Path, layout: Layout) -> None:
+        self.directory, self.hosts, self.seconds = run_directory, layout.ranks, layout.start_seconds
         self.began = time.monotonic()
         self._next, self._complete = FIRST_REPORT_SECONDS, False
         self.late = ""  # the state of the start at its time limit

@@ -44,7 +44,7 @@ def main(run_directory: Path) -> int:
     # For every rank: launchers pass them on.
     os.environ[FIRST_PORT] = str(free_ports(1 + len(layout.ranks)))
     os.environ[rank_environment.RENDEZVOUS_HOST] = towards(layout.ranks[0])
-    start = start_progress.Start(run_directory, layout.ranks, layout.start_seconds)
+    start = start_progress.Start(run_directory, layout)
     try:
         code, stopped = _launch(run_directory, command, signals, start, layout.trainer)
     finally:  # storage that fails is no reason to leave processes on the hosts

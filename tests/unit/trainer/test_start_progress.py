@@ -19,13 +19,17 @@ def run_directory(tmp_path: Path) -> Path:
     return supervised_run.directory(tmp_path)
 
 
+def layout(hosts: list[str], seconds: float) -> Layout:
+    return Layout({}, hosts, "lo", 1, seconds, {})
+
+
 def started(run_directory: Path, *ranks: int) -> None:
     for rank in ranks:
         builders.rank(rank).write(run_directory / "ranks" / f"{rank}.json")
 
 
 def test_ranks_without_a_record_are_named_with_their_hosts(run_directory: Path) -> None:
-    start = Start(run_directory, ["127.0.0.1", "127.0.0.2", "127.0.0.2"], 60.0)
+    start = Start(run_directory, layout(["127.0.0.1", "127.0.0.2", "127.0.0.2"], 60.0))
     started(run_directory, 1)
     assert start.describe(start.missing(), 12.0) == (
         "1 of 3 ranks have started after 12 s; not yet: rank 0 on 127.0.0.1, rank 2 on 127.0.0.2"
@@ -33,7 +37,7 @@ def test_ranks_without_a_record_are_named_with_their_hosts(run_directory: Path) 
 
 
 def test_only_some_of_many_ranks_are_named(run_directory: Path) -> None:
-    start = Start(run_directory, [f"10.0.0.{number}" for number in range(64)], 9.0)
+    start = Start(run_directory, layout([f"10.0.0.{number}" for number in range(64)], 9.0))
     output = start.describe(start.missing(), 12.0)
     assert output.startswith("0 of 64 ranks")
     assert output.endswith("rank 7 on 10.0.0.7, 56 more")
@@ -48,7 +52,7 @@ def test_allowed_time_grows_with_the_ranks() -> None:
 def test_slow_start_is_reported_and_a_late_one_fails(start: Process, run_directory: Path) -> None:
     started(run_directory, 0, 2)
     hosts = ["127.0.0.1", "127.0.0.2", "127.0.0.2"]
-    (run_directory / "launch.json").write_text(Layout({}, hosts, "lo", 1, 2.0, {}).text())
+    (run_directory / "launch.json").write_text(layout(hosts, 2.0).text())
     launcher = ["-c", "import time; time.sleep(60)"]
     assert supervised_run.supervise(start, run_directory, *launcher, by=supervised_run.IN_HASTE).wait(timeout=30) != 0
     status = supervised_run.status(run_directory)
