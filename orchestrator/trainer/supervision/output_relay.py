@@ -93,24 +93,20 @@ class _Writer:
     def add(self, piece: bytes) -> None:
         """Write the lines that ``piece`` completes, and the begin of one that is longer than PIECE."""
         text = self.rest + piece
-        carriage_return, newline = text.rfind(b"\r"), text.rfind(b"\n")
-        end = max(carriage_return, newline) + 1
+        end = max(text.rfind(b"\r"), text.rfind(b"\n")) + 1
         if end:
-            self.last_end = b"\r" if carriage_return > newline else b"\n"
+            self.last_end = text[end - 1 : end]
         elif len(text) > PIECE:
             end = len(text)
         self.rest = text[end:]
-        self._write(text[:end])
+        for part in LINE.findall(text[:end]):
+            line = part if self.partly_written else self.tag + part
+            with LOCKS[self.target]:
+                while line:
+                    line = line[os.write(self.target, line) :]
+            self.partly_written = not part.endswith((b"\n", b"\r"))
 
     def end_line(self, end: bytes) -> None:
         """Write what is left of a line, with ``end``."""
         if self.is_within_line():
             self.add(end)
-
-    def _write(self, text: bytes) -> None:
-        for part in LINE.findall(text):
-            piece = part if self.partly_written else self.tag + part
-            with LOCKS[self.target]:
-                while piece:
-                    piece = piece[os.write(self.target, piece) :]
-            self.partly_written = not part.endswith((b"\n", b"\r"))
