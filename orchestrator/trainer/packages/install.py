@@ -51,10 +51,8 @@ def make(overlay: Path, request: PackagesRequest) -> Overlay:
 
 def with_dependencies(request: PackagesRequest) -> PackagesRequest:
     """Add the dependencies of the request's pyproject.toml to its requirements. Raises Failed if they are not there."""
-    import tomllib  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415  Python 3.10 of the control side lacks it
-
     try:
-        project = tomllib.loads(request.pyproject or "").get("project", {})
+        project = pip.read_toml(request.pyproject or "").get("project", {})
         if "dependencies" in project.get("dynamic", []):
             raise ValueError("dependencies are dynamic, and there is no [build-system] to compute them")
         lines = [*request.requirements, *project.get("dependencies", [])]

@@ -93,20 +93,19 @@ def _versions(lines: Sequence[str]) -> dict[str, str]:
     variables = {}
     for directory in (re.split(r"[\[;\s]", line)[0] for line in lines if line.startswith("/")):
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):  # pip names the mistake
-            project, build = _tables(Path(directory, "pyproject.toml"))
+            content = read_toml(Path(directory, "pyproject.toml").read_text())
+            project, needs = content["project"], content["build-system"]["requires"]
             if "version" in project["dynamic"]:
                 name = re.sub(r"[-_.]+", "_", project["name"]).upper()
-                general = any(re.match(r"hatch[-_.]vcs\b", need, re.IGNORECASE) for need in build["requires"])
+                general = any(re.match(r"hatch[-_.]vcs\b", need, re.IGNORECASE) for need in needs)
                 variables[SCM_VERSION if general else f"{SCM_VERSION}_FOR_{name}"] = NO_VERSION
     return variables
 
 
-def _tables(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read the tables of a pyproject.toml that say what a package is, and how it is built."""
+def read_toml(text: str) -> dict[str, Any]:
     import tomllib  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415  Python 3.10 of the control side lacks it
 
-    content = tomllib.loads(path.read_text())
-    return content["project"], content["build-system"]
+    return tomllib.loads(text)
 
 
 def _run(argv: Sequence[str], environment: dict[str, str], lines: list[str], say: Callable[[str], None]) -> int:
