@@ -74,7 +74,7 @@ class KerasEngine:
         return scores(labels, self.model(images, training=False))
 
     def sum(self, numbers: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
+        return numbers  # of one process; engines with several ranks add them up
 
     def average_statistics(self) -> None:
         statistics = [value for name, value in keras_network.variables(self.model).items() if "/moving_" in name]

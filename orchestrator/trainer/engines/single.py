@@ -28,9 +28,6 @@ class Single(keras_engine.KerasEngine):
         self.optimizer.apply(gradients, self.model.trainable_weights)
         return keras_engine.scores(labels, logits)
 
-    def sum(self, numbers: np.ndarray) -> np.ndarray:
-        return numbers
-
 
 def main(run_directory: Path) -> None:
     config = step_inputs.read_config(run_directory)
