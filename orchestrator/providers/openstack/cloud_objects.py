@@ -65,10 +65,15 @@ class Site:
         return {holding.name: holding for holding in self.deployment_resources if holding.kind == "server"}
 
     @property
+    def names(self) -> list[str]:
+        """Return the names of all nodes, head first."""
+        workers = [f"{self.config.name}-worker-{number}" for number in range(self.config.nodes - 1)]
+        return [f"{self.config.name}-head", *workers]
+
+    @property
     def missing(self) -> list[str]:
         """Return the names of the nodes to be made, head first."""
-        workers = [f"{self.config.name}-worker-{number}" for number in range(self.config.nodes - 1)]
-        return [name for name in [f"{self.config.name}-head", *workers] if name not in self.servers]
+        return [name for name in self.names if name not in self.servers]
 
     def flavor(self, role: str) -> Flavor:
         """Return the flavor of the "head" or of a "worker"."""

@@ -5,7 +5,7 @@ from functools import partial
 from orchestrator.config import nearest
 from orchestrator.errors import PreflightError, command, gather
 from orchestrator.providers import provisioning, trainer_image
-from orchestrator.providers.openstack import quota_checks
+from orchestrator.providers.openstack import disk_checks, quota_checks
 from orchestrator.providers.openstack.api import catalogue, credentials
 from orchestrator.providers.openstack.api.catalogue import Flavor, Image, Network
 from orchestrator.providers.openstack.api.connection import VOLUMES
@@ -28,6 +28,7 @@ def require(site: Site) -> None:
         _network,
         _zone,
         _volumes,
+        disk_checks.require,
         _states,
         quota_checks.require,
     )

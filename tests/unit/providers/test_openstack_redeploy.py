@@ -58,3 +58,45 @@ def test_server_in_an_unusable_state_is_named_with_the_remedy(cloud: OpenStack) 
     ((message, hint),) = findings(config(), record(config()))
     assert message.startswith("server sdk-head is SUSPENDED")
     assert f"`openstack server resume {head['id']}`" in hint
+
+
+def add_volumes(cloud: OpenStack, **sizes: int) -> None:
+    cloud.add_volumes()
+    for part, size in sizes.items():
+        name = f"orchestrator-sdk-1a2b3c4d-{part.replace('_', '-')}"
+        cloud.listed("volumes").append({"id": part, "name": name, "size": size, "metadata": {}})
+
+
+def test_smaller_volume_size_of_deployed_nodes_is_refused_with_both_sizes(cloud: OpenStack) -> None:
+    add_volumes(cloud, head=40, worker_0=40, worker_1=80)  # worker 1 leaves
+    before = record(config(volume_size=40), image=DEBIAN, volume_size=40)
+    ((message, hint),) = findings(config(volume_size=20), before)
+    assert message == "openstack.volume_size: 20 GiB asked for, the nodes have volumes of 40, and none can shrink"
+    assert hint == "ask for 40 or more, or `orchestrator teardown --cluster sdk` first"
+    assert findings(config(volume_size=40), before) == []
+    assert findings(config(volume_size=50), before) == []
+
+
+def test_smaller_volume_size_is_possible_if_a_failed_deploy_never_extended_the_volumes(cloud: OpenStack) -> None:
+    add_volumes(cloud, head=20, worker_0=20)
+    assert findings(config(volume_size=20), record(config(volume_size=40), image=DEBIAN, volume_size=40)) == []
+
+
+def test_smaller_volume_size_is_possible_with_another_image_which_replaces_the_nodes(cloud: OpenStack) -> None:
+    add_volumes(cloud, head=40, worker_0=40)
+    other = {**cloud.listed("images")[0], "id": "another", "name": "another"}
+    cloud.listed("images").append(other)
+    before = record(config(volume_size=40), image=DEBIAN, volume_size=40)
+    assert findings(config(volume_size=20, image="another"), before) == []
+
+
+def test_flavor_with_a_smaller_disk_is_refused_for_a_deployed_head(cloud: OpenStack) -> None:
+    large, tiny = (
+        next(flavor for flavor in cloud.listed("flavors") if flavor["name"] == name) for name in ("m1.large", "m1.tiny")
+    )
+    tiny["disk"], large["disk"] = 20, 80
+    before = record(config(flavor="m1.large"), image=DEBIAN, head={"flavor": large["id"]})
+    ((message, hint),) = findings(config(), before)
+    assert message == ("openstack.flavor: 'm1.tiny' has a disk of 20 GiB, the head has one of 80, and it cannot shrink")
+    assert hint.startswith("set openstack.head_flavor: m1.large, or ")
+    assert findings(config(head_flavor="m1.large"), before) == []

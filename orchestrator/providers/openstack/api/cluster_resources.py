@@ -21,7 +21,8 @@ _NAME = re.compile(rf"{MARK}-(?P<cluster>[a-z0-9-]+)-(?P<id>[0-9a-f]{{8}})(-[a-z
 class Holding:
     """Resource of deployment ``id`` of ``cluster``.
 
-    Only servers have a ``status`` and, if that is ERROR, a ``fault``: the cloud's message.
+    Only servers have a ``status`` and, if that is ERROR, a ``fault``: the cloud's message. Only volumes have a ``size``
+    (GiB).
     """
 
     kind: str
@@ -31,6 +32,7 @@ class Holding:
     id: str
     status: str = ""
     fault: str = ""
+    size: int = 0
 
 
 Listing = Callable[[Cloud], Iterator[Holding | None]]
@@ -72,10 +74,10 @@ def _run_listing(listing: Listing, excused: Excused, cloud: Cloud) -> list[Holdi
 
 
 def _holding(
-    kind: str, name: str, key: str, tags: Iterable[str], marked_text: str | None = None, **of_server: str
+    kind: str, name: str, key: str, tags: Iterable[str], marked_text: str | None = None, **details: Any
 ) -> Holding | None:
     whose = owner(name if marked_text is None else marked_text, tags)
-    return Holding(kind, name or key, key, *whose, **of_server) if whose else None
+    return Holding(kind, name or key, key, *whose, **details) if whose else None
 
 
 def _servers(cloud: Cloud) -> Iterator[Holding | None]:
@@ -86,7 +88,7 @@ def _servers(cloud: Cloud) -> Iterator[Holding | None]:
 
 def _volumes(cloud: Cloud) -> Iterator[Holding | None]:
     for volume in cloud.connection.block_storage.volumes() if has_volumes(cloud) else ():
-        yield _holding("volume", volume.name or "", volume.id, _marks(volume.metadata))
+        yield _holding("volume", volume.name or "", volume.id, _marks(volume.metadata), size=volume.size or 0)
 
 
 def _keypairs(cloud: Cloud) -> Iterator[Holding | None]:
