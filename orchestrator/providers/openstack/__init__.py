@@ -67,7 +67,7 @@ def gpu_and_image(config: Config, record: Record | None) -> tuple[str | None, st
     for role in ("worker", "head"):
         if site.gpus(role):
             flavor = site.flavor(role)
-            return model(flavor.properties, flavor.name), config.openstack.image or ""
+            return model(flavor.properties, flavor.name, flavor.cpus), config.openstack.image or ""
     return None, config.openstack.image or ""
 
 

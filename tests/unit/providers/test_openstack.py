@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator.config.gpu_section import Gpu
 from orchestrator.errors import PreflightError
+from orchestrator.gpu_compatibility import resolve
 from orchestrator.providers import caller_address
 from orchestrator.providers import openstack as provider
 from orchestrator.providers.openstack.gpus import gpus, model
@@ -150,7 +151,31 @@ def test_gpus_are_counted_from_the_properties_of_a_flavor(properties: dict[str, 
     ],
 )
 def test_virtual_gpus_are_named_so(properties: dict[str, str], flavor: str, name: str) -> None:
-    assert model(properties, flavor) == name
+    assert model(properties, flavor, 4) == name
+
+
+@pytest.mark.parametrize(
+    ("flavor", "properties", "virtual"),
+    [
+        ("gpu-a100-8c", {}, False),
+        ("gpu-a100-8C", {}, False),
+        ("gpu-a100-16c", {"resources:PGPU": "1"}, False),
+        ("gpu-a100-8c", {"resources:VGPU": "1"}, True),
+        ("a100-10c", {}, True),  # NVIDIA's type of a vGPU
+    ],
+)
+def test_cores_in_the_name_of_a_flavor_make_no_vgpus(
+    cloud: OpenStack, flavor: str, properties: dict[str, str], virtual: bool
+) -> None:
+    m1 = next(f for f in cloud.listed("flavors") if f["name"] == "m1.tiny")
+    m1 |= {"name": flavor, "vcpus": 8}
+    cloud.set_extra_specs(flavor, properties)
+    name, _ = provider.gpu_and_image(config(flavor=flavor, gpus=1), None)
+    if virtual:
+        with pytest.raises(PreflightError, match="licensed vGPU"):
+            resolve(name, Gpu())
+    else:
+        assert resolve(name, Gpu()).driver != "vgpu"
 
 
 def test_configured_gpus_apply_to_the_flavor_not_the_heads() -> None:
