@@ -15,7 +15,7 @@ import hashlib
 import json
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from orchestrator.schema.file_model import File, Time
 from orchestrator.schema.names import FileName
@@ -29,14 +29,17 @@ Metric = Literal["images_per_second", "seconds", "top1", "efficiency", "speed_up
 
 
 class Cell(File):
-    """Point of a study's matrix. ``options`` are keys of cluster.yaml's section train, and their values."""
+    """Point of a study's matrix. ``options`` are keys of cluster.yaml's section train, and their values.
+
+    A cell of one node has 0 ``ranks`` on a cluster whose head runs none; it is refused before it is launched.
+    """
 
     engine: str = "ours"
     model: str
     dataset: str
     batch: int | None = None
     nodes: int | None = None
-    ranks: int
+    ranks: int = Field(ge=0)
     options: dict[str, Option] = Field({})
 
     @property
@@ -90,3 +93,10 @@ class Launch(File):
     busy: float = 0.0
     command: list[str] = Field([])
     problem: str | None = None
+
+    @field_validator("cell")
+    @classmethod
+    def _has_ranks(cls, cell: Cell) -> Cell:
+        if cell.ranks < 1:
+            raise ValueError("a launch has at least one rank")
+        return cell

@@ -157,6 +157,17 @@ def test_impossible_measurement_is_refused_with_line_and_value(directory: Path, 
             read(directory)
 
 
+@pytest.mark.parametrize(("ranks", "problem"), [(0, "a launch has at least one rank"), (-1, "ranks: -1: ")])
+def test_launch_without_ranks_is_refused_with_its_line(directory: Path, ranks: int, problem: str) -> None:
+    path = directory / journal.LAUNCHES
+    lines = [json.loads(line) for line in LAUNCHES.splitlines()]
+    lines[1]["cell"]["ranks"] = ranks
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    for read in (journal.read, content.build):
+        with pytest.raises(StateError, match=rf"launches\.jsonl.*line 2: cell.*{problem}"):
+            read(directory)
+
+
 def test_results_with_fewer_ranks_than_claimed_are_reported(directory: Path) -> None:
     wrong = fuzz.replaced(json.loads(RESULTS), ("world", "size"), 2**63)
     (directory / "runs" / SAMPLE.results[0].run / "results.json").write_text(json.dumps(wrong))
