@@ -88,6 +88,9 @@ def _base(variable: str, usual: str) -> Path:
         raise ConfigError(
             [f"{os.fsencode(base)!r}: not UTF-8"], f"set {variable} to a directory of your account"
         ) from None
+    if "${" in str(base) or os.path.expandvars(base) != str(base):
+        problem = f"{base}: Ansible and ssh would replace what follows the $ in paths by an environment variable"
+        raise ConfigError([problem], f"set {variable} to a directory without $ in its path")
     return base
 
 

@@ -35,6 +35,9 @@ def preflight(config: Config, record: Record | None) -> None:
     identity = config.hosts.identity
     if identity and not expanded("hosts.identity", identity).is_file():
         raise PreflightError(f"hosts.identity: {identity}: no such file", "name a private key, or leave it out")
+    if identity and "${" in str(expanded("hosts.identity", identity).absolute()):  # ssh has no way to quote it
+        problem = f"hosts.identity: {identity}: ssh would replace ${{...}} in its path by an environment variable"
+        raise PreflightError(problem, "move the key to a path without ${")
     surveyed = survey_answers.survey(config)
     by_host = preflight_checks.problems(surveyed, config, record.id if record else "")
     good = [host for host, problems in zip(surveyed, by_host, strict=True) if not problems]

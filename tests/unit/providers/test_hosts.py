@@ -273,6 +273,12 @@ def test_missing_key_is_a_single_finding(answer: Say) -> None:
         hosts.preflight(config(hosts={"addresses": ["10.0.0.10"], "identity": "no-such-key"}), None)
 
 
+def test_key_in_whose_path_ssh_sees_a_variable_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "${HOME}").touch()
+    with pytest.raises(PreflightError, match=r"hosts\.identity: .*: ssh would replace \$\{...\} in its path"):
+        hosts.preflight(config(hosts={"addresses": ["10.0.0.10"], "identity": str(tmp_path / "${HOME}")}), None)
+
+
 def test_login_has_the_users_values_and_ssh_decides_the_rest() -> None:
     values = {"addresses": ["10.0.0.10", "guest@10.0.0.11:2222"], "identity": "/keys/a", "jump": "gate@10.0.0.10:2022"}
     settings = config(hosts=values)

@@ -1,6 +1,7 @@
 """The state directory: location, writes, refusals, removal."""
 
 import json
+import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +33,19 @@ def test_state_is_in_the_home_directory_without_absolute_xdg(
         monkeypatch.delenv(variable) if value is None else monkeypatch.setenv(variable, value)
     assert state.root() == tmp_path / ".local" / "state" / "orchestrator"
     assert state.cache() == tmp_path / ".cache" / "orchestrator"
+
+
+@pytest.mark.parametrize("name", ["a${HOME}", "a${no variable}", "$HOME"])
+def test_directory_in_whose_path_tools_see_a_variable_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / name))
+    with pytest.raises(ConfigError, match=re.escape(f"{tmp_path / name}: Ansible and ssh would replace")) as caught:
+        state.root()
+    assert caught.value.hint == "set XDG_STATE_HOME to a directory without $ in its path"
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "a$ $"))
+    assert state.root() == tmp_path / "a$ $" / "orchestrator"
 
 
 def test_file_is_replaced_whole_with_private_mode(tmp_path: Path) -> None:
