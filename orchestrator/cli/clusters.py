@@ -31,6 +31,7 @@ from orchestrator.runs import control
 from orchestrator.schema.atomic_write import replaced
 
 ORPHANS = "Remove resources with the cluster's name that your state directory does not record, even another user's."
+FORGET = "Forget a cluster that is gone with its project, cloud, Docker Engine or hosts, so that nothing answers."
 
 DISCARD = "Do not copy the metrics of the runs to this machine."
 DISCARD_RUNS = "Remove the cluster even if runs cannot be copied to this machine, and lose those runs."
@@ -158,8 +159,9 @@ def status(config_file: ConfigFile = None, name: Name = None, json: Json = False
 def teardown(
     name: Name = None,
     orphans: Annotated[bool, typer.Option("--orphans", help=ORPHANS)] = False,
+    forget: Annotated[bool, typer.Option("--forget", help=FORGET)] = False,
     provider: Provider = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --orphans: do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="With --orphans or --forget: do not ask.")] = False,
     discard_metrics: Annotated[bool, typer.Option("--discard-metrics", help=DISCARD)] = False,
     discard_runs: Annotated[bool, typer.Option("--discard-runs", help=DISCARD_RUNS)] = False,
     config_file: ConfigFile = None,
@@ -167,15 +169,25 @@ def teardown(
 ) -> None:
     """Copy the runs to this machine, remove the cluster, and print a receipt of what is gone."""
     chosen = chosen_cluster.state_dir(config_file, name).name
-    if orphans:
+    if orphans and forget:
+        raise ConfigError(["--orphans and --forget: choose one"], "--forget first, then --orphans")
+    if forget:
+        receipt = _forget(chosen, yes)
+    elif orphans:
         receipt = _orphans(chosen_cluster.load_config(config_file, chosen, {"provider": provider}, whole=False), yes)
     else:
         receipt = lifecycle_teardown.teardown(
             chosen, _load_if_readable(config_file, chosen, provider), not discard_metrics, discard_runs
         )
-    output.as_json(receipt) if json else output.line(str(receipt))
+    if json:
+        output.as_json(receipt)
+    elif not forget:
+        output.line(str(receipt))
     if receipt.left:
-        raise OrchestratorError(f"{len(receipt.left)} left: {', '.join(map(str, receipt.left))}", "run teardown again")
+        gone = receipt.left[0].kind == "host" and not any(resource.usable for resource in receipt.left)
+        forgets = f"; if they are gone for good: {spell('teardown --forget', chosen)}" if gone else ""
+        message = f"{len(receipt.left)} left: {', '.join(map(str, receipt.left))}"
+        raise OrchestratorError(message, f"run teardown again{forgets}")
 
 
 def _load_if_readable(config_file: Path | None, name: str, provider: str | None) -> Config | None:
@@ -191,3 +203,12 @@ def _orphans(config: Config, yes: bool) -> Receipt:
         progress.note("\n".join(map(str, resources)))
         options.confirm(f"remove these {len(resources)}?", "nothing was removed", yes)
     return lifecycle_teardown.remove_orphans(config, resources)
+
+
+def _forget(name: str, yes: bool) -> Receipt:
+    progress.note(lifecycle_teardown.why_unknown(name))
+    options.confirm(
+        f"forget cluster {name!r}, although resources of it may exist and cost?", "nothing was changed", yes
+    )
+    lifecycle_teardown.forget(name)
+    return Receipt(name, [], [])

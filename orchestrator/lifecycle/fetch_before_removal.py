@@ -156,6 +156,11 @@ def mark_lost(state_dir: StateDir, lost: Iterable[str]) -> None:
             (state_dir.runs / run / SAVED).touch()
 
 
+def unfetched(state_dir: StateDir) -> list[str]:
+    """Return the runs that are not on this machine, as far as their records are."""
+    return [*(run.id for run in _pending(state_dir)), *_unreadable(state_dir)]
+
+
 def _pending(state_dir: StateDir) -> list[Run]:
     return [
         run

@@ -1,11 +1,12 @@
 """Teardown: remove all resources of a cluster, whatever part of it exists, and return a receipt."""
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
-from orchestrator import progress, providers, state
+from orchestrator import progress, providers, state, terraform
 from orchestrator.ansible import shared_ssh_connections
 from orchestrator.config import Config
-from orchestrator.errors import OrchestratorError, command
+from orchestrator.errors import OrchestratorError, StateError, command
 from orchestrator.lifecycle import fetch_before_removal, save_series
 from orchestrator.lifecycle.receipt import Receipt
 from orchestrator.providers import Resource
@@ -38,7 +39,8 @@ def teardown(name: str, config: Config | None = None, keep_metrics: bool = True,
         if record is None:
             return Receipt(name, [], [])
         provider = providers.of(record)
-        before = provider.list_resources(record)
+        with _naming_the_last_resort(name):
+            before = provider.list_resources(record)
         if before:  # without resources no run is left to save
             _save_runs(state_dir, record, discard_runs)
         if keep_metrics:
@@ -50,6 +52,52 @@ def teardown(name: str, config: Config | None = None, keep_metrics: bool = True,
             shared_ssh_connections.forget(state_dir)
             state.forget(state_dir)
     return Receipt(name, before, remaining)
+
+
+@contextmanager
+def _naming_the_last_resort(name: str) -> Iterator[None]:
+    """Add to the hint of an error how to forget a cluster whose provider can never be asked again."""
+    try:
+        yield
+    except OrchestratorError as error:
+        if "--forget" not in error.hint:
+            forgets = f"if the cluster is gone with its project, cloud or engine: {command('teardown --forget', name)}"
+            error.hint = "\n".join(filter(None, [error.hint, forgets]))
+        raise
+
+
+def why_unknown(name: str) -> str:
+    """Return why the provider of a cluster cannot tell which of its resources exist.
+
+    Raises:
+        StateError: The cluster is not deployed, or resources of it exist.
+    """
+    record = state.read(state.for_cluster(name))
+    if record is None:
+        raise StateError(f"cluster {name!r} is not deployed", state.deployed_clusters())
+    try:
+        resources = providers.of(record).list_resources(record)
+    except OrchestratorError as error:
+        return error.message
+    silent = [] if terraform.has_root(record.config["provider"]) else [r for r in resources if not r.usable]
+    if present := [resource for resource in resources if resource not in silent]:
+        listed, removes = ", ".join(map(str, present)), command("teardown", name)
+        raise StateError(f"cluster {name!r} is not gone: its provider has {listed}", f"{removes} removes them")
+    return f"no answer from {', '.join(map(str, silent))}" if silent else "its provider has no resources of it"
+
+
+def forget(name: str) -> None:
+    """Forget a cluster without asking its provider. Runs on this machine stay, those that only it had are given up."""
+    state_dir = state.for_cluster(name)
+    with cluster_lock.held(state_dir):
+        lost = fetch_before_removal.unfetched(state_dir)
+        fetch_before_removal.mark_lost(state_dir, lost)
+        shared_ssh_connections.forget(state_dir)
+        state.forget(state_dir)
+    for run in lost:
+        progress.note(f"run {run} is discarded: it was not copied to this machine")
+    removes = command("teardown --orphans", name)
+    progress.note(f"cluster {name!r} is forgotten; should resources of it exist after all, {removes} removes them")
 
 
 def _save_runs(state_dir: StateDir, record: Record, discard: bool) -> None:

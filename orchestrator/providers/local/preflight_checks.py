@@ -1,14 +1,13 @@
 """Check that Docker answers, the nodes fit on this machine, and the cluster's name and network are free."""
 
-import shlex
 from ipaddress import IPv4Network
 
-from orchestrator import process, progress, state
+from orchestrator import process, progress
 from orchestrator.config import Config
 from orchestrator.docker import cluster_resources
 from orchestrator.docker.cluster_resources import Holding
 from orchestrator.docker.engine import Engine
-from orchestrator.errors import PreflightError, gather
+from orchestrator.errors import PreflightError, command, gather
 from orchestrator.providers import provisioning
 from orchestrator.providers.local import capacity
 from orchestrator.state import Record
@@ -41,12 +40,11 @@ def require_same_engine(docker: Engine, record: Record | None) -> None:
     engine, here = record.variables.get("local", {}).get("engine") if record else None, docker.identity
     if record and isinstance(engine, dict) and all(engine.get(key) != here[key] for key in here):
         name, machine = record.config["name"], engine.get("machine")
-        file = state.for_cluster(name).record
         raise PreflightError(
             f"cluster {name!r} is on the Docker Engine of machine {machine}, not on that of {here['machine']} "
             f"({docker.host})",
             f"work on {machine}, or set DOCKER_HOST or DOCKER_CONTEXT as for its deploy; if that engine is gone: "
-            f"`mv {shlex.quote(str(file))} {shlex.quote(str(file))}.old`",
+            f"{command('teardown --forget', name)}",
         )
 
 

@@ -121,6 +121,21 @@ def test_mistyped_cluster_is_answered_with_the_deployed_ones(cli: Cli, command: 
     assert "deployed: group1; choose with --cluster" in finished.stderr
 
 
+def test_cluster_of_an_engine_that_does_not_answer_is_forgotten_with_consent(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builders.deployed("demo")
+    monkeypatch.setenv("DOCKER_HOST", "unix:///no-such-socket")
+    refused = cli("teardown", "--cluster", "demo")
+    assert (refused.returncode, "`orchestrator teardown --forget --cluster demo`" in refused.stderr) == (2, True)
+    unanswered = cli("teardown", "--forget", "--cluster", "demo")
+    assert (unanswered.returncode, "nothing was changed" in unanswered.stderr) == (1, True)
+    assert state.cluster_names() == ["demo"]
+    forgotten = cli("teardown", "--forget", "--yes", "--cluster", "demo")
+    assert (forgotten.returncode, forgotten.stdout) == (0, "")
+    assert state.cluster_names() == []
+
+
 def test_teardown_that_removes_nothing_says_which_cluster_is_not_deployed(cli: Cli, own_directories: Path) -> None:
     finished = cli("teardown", "--cluster", "demo")
     assert f"cluster 'demo' is not deployed from this state directory: {own_directories}" in finished.stderr

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from orchestrator import cluster as clusters
-from orchestrator import state, terraform
+from orchestrator import providers, state, terraform
 from orchestrator.config import Config
-from orchestrator.errors import StateError
+from orchestrator.errors import OrchestratorError, StateError
 from orchestrator.lifecycle import fetch_before_removal, teardown
 from orchestrator.lifecycle.receipt import Receipt
+from orchestrator.providers import Resource
 from orchestrator.state import StateDir
 from tests import builders, waiting
-from tests.stand_ins import docker_stand_in
+from tests.stand_ins import docker_stand_in, google_stand_in, google_stand_in_data, google_stand_in_memory
+from tests.stand_ins.google_stand_in_data import PROJECT
 from tests.unit.conftest import StandIn, Start
 
 HOLD = """
@@ -165,6 +167,55 @@ def test_runs_of_a_removed_cluster_are_no_obstacle(stand_in: StandIn, monkeypatc
     with_a_run(monkeypatch)
     teardown.teardown("demo")
     assert state.cluster_names() == []
+
+
+PROJECT_GONE = [(403, "Project demo-project has been deleted.", "forbidden"), (404, "Unknown project id", "notFound")]
+
+
+@pytest.mark.parametrize("answer", PROJECT_GONE)
+def test_cluster_of_a_deleted_project_can_be_forgotten(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], answer: tuple[int, str, str]
+) -> None:
+    monkeypatch.setattr(fetch_before_removal, "HEAD_SECONDS", 0.0)
+    state_dir = with_a_run(monkeypatch)
+    in_google = {"config": {"provider": "gcp", "nodes": 2}, "variables": {"gcp": {"project": PROJECT}}}
+    record = state.read(state_dir)
+    assert record is not None
+    state.write(state_dir, record.model_copy(update=in_google))
+    cloud = google_stand_in_memory.StandIn()
+    cloud.refused["projects/"] = google_stand_in_data.refusal(*answer)
+    with google_stand_in.listening(cloud, monkeypatch):
+        with pytest.raises(OrchestratorError) as caught:
+            teardown.teardown("demo")
+        assert caught.value.hint.endswith("`orchestrator teardown --forget --cluster demo`")
+        assert teardown.why_unknown("demo") == caught.value.message
+    teardown.forget("demo")
+    assert state.cluster_names() == []
+    assert not state_dir.terraform.exists()
+    assert fetch_before_removal.unfetched(state_dir) == []  # else no later cluster of this name could be removed
+    assert "run a is discarded" in capsys.readouterr().err
+
+
+def test_cluster_that_exists_is_not_forgotten(on_engine: OnEngine) -> None:
+    applied()
+    on_engine(**{"demo-head": "1a2b3c4d"})
+    with pytest.raises(StateError, match="is not gone: its provider has container demo-head") as caught:
+        teardown.why_unknown("demo")
+    assert caught.value.hint == "`orchestrator teardown --cluster demo` removes them"
+    on_engine()
+    assert teardown.why_unknown("demo") == "its provider has no resources of it"
+    with pytest.raises(StateError, match="is not deployed"):
+        teardown.why_unknown("other")
+
+
+def test_hosts_that_do_not_answer_can_be_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    applied(config={"provider": "hosts", "nodes": 2})
+    held = [Resource("host", "a", "a", usable=True), Resource("host", "b", "b", usable=False)]
+    monkeypatch.setattr(providers.get("hosts"), "list_resources", lambda record: held)
+    with pytest.raises(StateError, match=r"its provider has host a$"):
+        teardown.why_unknown("demo")
+    del held[0]
+    assert teardown.why_unknown("demo") == "no answer from host b"
 
 
 def test_resources_that_the_engine_keeps_are_in_the_receipt(

@@ -310,6 +310,7 @@ def test_cluster_on_another_machines_engine_is_not_taken_for_gone(
         with pytest.raises(PreflightError, match="is on the Docker Engine of machine lab1, not on that of lab2") as at:
             local.list_resources(deployed)
     assert "work on lab1, or set DOCKER_HOST or DOCKER_CONTEXT" in at.value.hint
+    assert at.value.hint.endswith("if that engine is gone: `orchestrator teardown --forget --cluster demo`")
 
 
 def test_record_names_the_engine_of_the_deploy(monkeypatch: pytest.MonkeyPatch) -> None:
