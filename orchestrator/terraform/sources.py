@@ -9,7 +9,7 @@ from python_terraform import IsFlagged
 
 from orchestrator import packaged_files, state
 from orchestrator.state import StateDir
-from orchestrator.terraform import command
+from orchestrator.terraform import command, provider_cache
 
 
 def has_root(provider: str) -> bool:
@@ -39,8 +39,10 @@ def initialise(state_dir: StateDir, provider: str) -> None:
         path.unlink()
     for name, text in files.items():
         state.replace(state_dir.terraform / name, text)
+    provider_cache.seed(command.root(state_dir, provider), provider, stamp)
     # An older root may have locked another version. Of the same version, init accepts only the locked checksums.
     command.run(state_dir, provider, "init", input=False, upgrade=IsFlagged)
+    provider_cache.keep(command.root(state_dir, provider), provider, stamp)
     state.replace(done, stamp)
 
 

@@ -31,6 +31,7 @@ def mirror(terraform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     settings.write_text(f'provider_installation {{\n filesystem_mirror {{\n path = "{directory}"\n }}\n}}\n')
     monkeypatch.setenv("TF_CLI_CONFIG_FILE", str(settings))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     offer(directory, LOCKED, "#!/bin/sh\nexit 1\n")
     return directory
 
@@ -62,6 +63,24 @@ def test_version_locked_by_an_older_root_is_replaced(mirror: Path) -> None:
     lock = initialise()
     lock.write_text(lock.read_text().replace(LOCKED, "3.3.2"))
     assert f'version     = "{LOCKED}"' in initialise().read_text()
+
+
+def test_provider_is_installed_once_for_all_roots_unless_its_copy_is_damaged(mirror: Path) -> None:
+    for unpacked in list(mirror.glob(f"*/{SOURCE}/{LOCKED}/*")):
+        packed = unpacked.parent.parent / f"terraform-provider-openstack_{LOCKED}_{unpacked.name}"
+        shutil.make_archive(str(packed), "zip", unpacked)
+        shutil.rmtree(unpacked.parent)
+
+    def installed(cluster: str) -> bool:
+        state_dir = state.for_cluster(cluster)
+        sources.initialise(state_dir, "openstack")
+        return f"Installing {SOURCE} v{LOCKED}" in state_dir.log("terraform").read_text()
+
+    assert [installed("one"), installed("two")] == [True, False]
+    (program,) = (state.cache() / "terraform").glob(f"*/.terraform/providers/*/{SOURCE}/*/*/*")
+    program.unlink()
+    program.write_text("damaged")
+    assert installed("three")
 
 
 @pytest.mark.parametrize("root", providers.roots())
