@@ -93,6 +93,8 @@ def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None,
         if _is_active(state_dir, head, chosen):
             with progress.step(f"Stopping {chosen.id}"):
                 control.stop(head, chosen)
+        elif run is None:
+            _require_no_other(head, state_dir, chosen)
         if not store.is_collected(state_dir, chosen):
             with progress.step("Saving its files"):
                 collected_files.collect(state_dir, head, chosen)
@@ -102,6 +104,22 @@ def stop(run: RunName = None, config_file: ConfigFile = None, name: Name = None,
     output.as_json(run_state) if json else output.line(f"run {chosen.id}: {run_state.state}")
     if run_state.state != "finished":
         progress.note(collected_files.how_to_resume(state_dir, chosen))
+
+
+def _require_no_other(head: Session, state_dir: StateDir, newest: Run) -> None:
+    """Refuse to take the newest run for the one to stop, if it is not active and another is.
+
+    Runs are in order of the clocks of the machines that started them: a clock may be wrong, or set back. And another
+    state directory may have started a run.
+
+    Raises:
+        StateError: Another run is active.
+    """
+    for other in set(control.active(head)) - {newest.id, newest.queue}:
+        raise StateError(
+            f"run {newest.id}, the newest by the clock of the machine that started it, is not active; {other} is",
+            f"{command(f'stop {other}', state_dir.name)} stops that one",
+        )
 
 
 def _recorded(state_dir: StateDir, cluster: Cluster, name: str | None) -> Run:

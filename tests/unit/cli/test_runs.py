@@ -163,6 +163,21 @@ def test_stop_does_not_call_a_run_lost_that_another_command_starts(cli: Cli, on_
     assert "cluster 'demo' is locked by pid" in refused.stderr
 
 
+def test_stop_without_a_name_names_the_active_run_that_a_slow_clock_dates_earlier(cli: Cli, on_head: Path) -> None:
+    units = b"orchestrator-b.service loaded active running python\n"
+    with ssh_stand_in.listening(lambda command: units if "list-units" in command else None) as (port, host_key):
+        state_dir = record(port, host_key)
+        store.save(state_dir, RUN.model_copy(update={"id": "b", "started": RUN.started - 3600}))
+        state.replace(state_dir.runs / "a" / "status.json", status("finished", 0).model_dump_json())
+        refused = cli("stop", "--cluster", "demo")
+        named = cli("stop", "a", "--cluster", "demo")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    message = " ".join(refused.stderr.split())
+    assert "run a, the newest by the clock of the machine that started it, is not active; b is" in message
+    assert "`orchestrator stop b --cluster demo` stops that one" in message
+    assert (named.returncode, named.stdout) == (0, "run a: finished\n")
+
+
 def test_stop_says_where_a_run_of_another_machine_can_be_ended(cli: Cli) -> None:
     units = b"orchestrator-b.service loaded active running python\n"
     with ssh_stand_in.listening(lambda command: units if "list-units" in command else None) as (port, host_key):
