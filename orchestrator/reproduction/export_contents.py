@@ -23,6 +23,7 @@ from orchestrator.state import Record, StateDir
 SUMMED = r'cd "$0" && find . -type f -printf "%P\0" | LC_ALL=C sort -z | xargs -0r sha256sum --'
 RECORD = "run.json"
 ANSWER_SECONDS = 15.0  # until Prometheus answers
+FILE_SECONDS = 3600.0  # to sum up one file on the head, without a word meanwhile; a lost connection is noticed anyway
 
 
 @dataclass(frozen=True)
@@ -155,10 +156,15 @@ def _data(state_dir: StateDir, record: Record | None, run: Exported) -> bytes | 
         return bounded_files.read_bytes(sums_file, checksums.MOST)
     if run.config is None or run.config.data is None:
         return None
-    with progress.step("Computing checksums of the data") as step:
-        sums = _local(run.directory / checksums.SOURCE, step) or _on_head(state_dir, record, run.config.data)
-    if sums is None:
-        progress.note(f"no checksums: the data of {run.run.id} is neither on this machine nor on the cluster any more")
+    name, sums = run.run.id, None
+    try:
+        with progress.step("Computing checksums of the data") as step:
+            sums = _local(run.directory / checksums.SOURCE, step) or _on_head(state_dir, record, run.config.data)
+        if sums is None:
+            progress.note(f"no checksums: the data of {name} is neither on this machine nor on the cluster any more")
+    except OrchestratorError as error:
+        again = command(f"export {name}", state_dir.name)
+        progress.note(f"no checksums: the data of {name} on the cluster: {error.message}; {again} tries again")
     return sums
 
 
@@ -172,10 +178,10 @@ def _local(path: Path, step: progress.Step) -> bytes | None:
 
 
 def _on_head(state_dir: StateDir, record: Record | None, remote: str) -> bytes | None:
+    """Return the checksums of a directory on the head; None if there is none. Raise OrchestratorError if that fails."""
     if not (record and record.cluster):
         return None
-    try:
-        with control.head_session(state_dir, record.cluster) as head:
-            return b"".join(head.read("sum up data", ["sh", "-c", SUMMED, remote], checksums.MOST))
-    except OrchestratorError:
-        return None
+    with control.head_session(state_dir, record.cluster) as head:
+        if head.run(["test", "-d", remote]).exit_code:
+            return None
+        return b"".join(head.read("sum up data", ["sh", "-c", SUMMED, remote], checksums.MOST, FILE_SECONDS))

@@ -3,6 +3,7 @@
 import base64
 import json
 import random
+import re
 import shutil
 import subprocess
 import tarfile
@@ -16,12 +17,14 @@ import yaml
 from orchestrator import state
 from orchestrator.monitoring import connection
 from orchestrator.reproduction import citation, export_contents, exported_run, rerun, run_archive
+from orchestrator.reproduction.exported_run import Exported
 from orchestrator.runs import checksums, source_archive
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.schema import RunStatus
+from orchestrator.state import Record, StateDir
 from tests import builders
 from tests.samples import SECRETS
-from tests.stand_ins import prometheus_stand_in, tunnel_stand_in
+from tests.stand_ins import prometheus_stand_in, ssh_stand_in, tunnel_stand_in
 from tests.stand_ins.prometheus_stand_in import NOW
 from tests.unit.conftest import Cli, StandIn
 from tests.unit.reproduction import cases
@@ -72,6 +75,34 @@ def test_head_lists_checksums_like_this_machine(tmp_path: Path) -> None:
 def test_export_names_every_file_to_look_through_for_secrets(cli: Cli) -> None:
     cases.trained()
     assert "code/, log and run.json" in cli("export", "--author", "A").stderr
+
+
+def on_head(port: int, host_key: str) -> tuple[StateDir, Record, Exported]:
+    """Return a cluster, and its run on data that only the head has."""
+    state_dir, cluster = ssh_stand_in.deployed(port, host_key)
+    keys = {node.id: host_key for node in cluster.nodes.values()}
+    exported = cases.loaded()
+    assert exported.config
+    config = exported.config.model_copy(update={"data": "/shared/data/imagenet-0-records"})
+    (exported.directory / checksums.FILE).unlink()
+    record = Record(id="1a2b3c4d", config={"provider": "local"}, cluster=cluster, host_keys=keys)
+    return state_dir, record, replace(exported, config=config)
+
+
+@pytest.mark.parametrize(
+    ("fails", "note"),
+    [
+        ("test -d", "the data of .* is neither on this machine nor on the cluster any more"),
+        (
+            "sha256sum",
+            "the data of .* on the cluster: .*sum up data.*`orchestrator export .* --cluster demo` tries again",
+        ),
+    ],
+)
+def test_reason_for_missing_checksums_is_told(capsys: pytest.CaptureFixture[str], fails: str, note: str) -> None:
+    with ssh_stand_in.listening(lambda command: None if fails in command else b"") as (port, host_key):
+        assert export_contents._data(*on_head(port, host_key)) is None
+    assert re.search(note, " ".join(capsys.readouterr().err.split()))
 
 
 def test_exporting_twice_gives_equal_bytes(cli: Cli, tmp_path: Path) -> None:
