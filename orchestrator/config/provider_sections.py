@@ -1,7 +1,7 @@
 """Sections of cluster.yaml for each provider."""
 
 import re
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -32,7 +32,16 @@ def roomy(subnet: IPv4Network) -> IPv4Network:
     return subnet
 
 
+def address(text: str) -> str:
+    """Return ``text``. Raise ValueError if it is no IP address."""
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        raise ValueError("is no IP address: write it like 9.9.9.9") from None
+
+
 Subnet = Annotated[IPv4Network, AfterValidator(roomy)]
+Address = Annotated[str, AfterValidator(address)]
 
 
 class Local(Section):
@@ -62,7 +71,7 @@ class OpenStack(Section):
     gpus: int | None = Field(None, ge=0, le=16, description="GPUs per node; default: from the flavor's properties")
     network: str | None = Field(None, description="name of an existing network; default: a new network with a router")
     subnet: Subnet = Field(IPv4Network("10.77.0.0/24"), description="addresses of the new network")
-    dns: list[str] = Field([], description="name servers of the new network; none: those of the cloud")
+    dns: list[Address] = Field([], description="addresses of the new network's name servers; none: the cloud's")
     external_network: str | None = Field(
         None, description="network that floating IPs come from; default: the only external one"
     )

@@ -94,8 +94,8 @@ def _no_same_names(site: Site) -> None:
 
 def _image(site: Site) -> None:
     image, new_instances = site.image, [name for name in site.names if name not in site.instances]
-    if image and new_instances:
-        gather(partial(_usable, site, image), partial(_runs, site, image))
+    if image:  # the image of existing instances limits their machine types too, which a deploy may change
+        gather(*([partial(_usable, site, image)] if new_instances else []), partial(_runs, site, image))
     elif new_instances:
         raise provisioning.image_gone(site.config, site.settings.image)
 

@@ -82,6 +82,7 @@ def test_empty_section_has_the_defaults(tmp_path: Path, section: str) -> None:
         ("nodes: 2.5", "nodes: 2.5: must be a valid integer"),
         ("nodes: [2]", "nodes: [2]: must be a valid integer"),
         ("local: 5", "local: 5: "),
+        ("openstack: {dns: [9.9.9.9, dns.example]}", "openstack.dns.1: is no IP address: write it like 9.9.9.9"),
         ("local: {subnet: 10.0.0.0/26}", "local.subnet: needs at least a /25"),
         ("local: {subnet: everywhere}", "local.subnet: 'everywhere'"),
         ("local: {memory: 0.1}", "local.memory: 0.1: must be greater than or equal to 0.3"),

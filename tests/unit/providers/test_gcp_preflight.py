@@ -370,3 +370,11 @@ def test_missing_licence_files_are_found_before_costs_arise(cloud: StandIn, tmp_
         plan.preflight(settings)
     messages = [finding.message for finding in caught.value.findings if finding.message.startswith("gpu.")]
     assert messages == ["gpu.vgpu_installer: guest.run: no such file"]
+
+
+def test_machine_type_of_another_architecture_is_refused_for_existing_nodes(cloud: StandIn) -> None:
+    deployed(cloud)
+    (finding,) = findings(record(), machine_type="t2a-standard-4")
+    assert (
+        finding.message == "gcp.image: debian-12-bookworm-v20261010 is for X86_64, machine type t2a-standard-4 is ARM64"
+    )
