@@ -65,6 +65,13 @@ class Site:
         return {holding.name: holding for holding in self.deployment_resources if holding.kind == "server"}
 
     @property
+    def volumes(self) -> list[Holding]:
+        """Return the volumes from which this deployment's servers boot, as far as the configuration keeps them."""
+        prefix = f"orchestrator-{self.config.name}-{self.record.id if self.record else ''}-"
+        kept = {f"{prefix}{name.removeprefix(f'{self.config.name}-')}" for name in self.names}
+        return [holding for holding in self.deployment_resources if holding.kind == "volume" and holding.name in kept]
+
+    @property
     def names(self) -> list[str]:
         """Return the names of all nodes, head first."""
         workers = [f"{self.config.name}-worker-{number}" for number in range(self.config.nodes - 1)]

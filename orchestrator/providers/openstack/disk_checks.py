@@ -13,17 +13,15 @@ def require(site: Site) -> None:
     """
     image = site.image()
     if site.record and (image.id if image else site.pinned) == site.before.get("image"):
-        gather(partial(_volumes, site, site.record.id), partial(_disk_of_head, site))
+        gather(partial(_volumes, site), partial(_disk_of_head, site))
 
 
-def _volumes(site: Site, deployment: str) -> None:
-    asked, cluster = site.settings.volume_size, site.config.name
-    nodes = {f"orchestrator-{cluster}-{deployment}-{name.removeprefix(f'{cluster}-')}" for name in site.names}
-    largest = max((h.size for h in site.deployment_resources if h.kind == "volume" and h.name in nodes), default=0)
+def _volumes(site: Site) -> None:
+    asked, largest = site.settings.volume_size, max((volume.size for volume in site.volumes), default=0)
     if asked and asked < largest:
         raise PreflightError(
             f"openstack.volume_size: {asked} GiB asked for, the nodes have volumes of {largest}, and none can shrink",
-            f"ask for {largest} or more, or {command('teardown', cluster)} first",
+            f"ask for {largest} or more, or {command('teardown', site.config.name)} first",
         )
 
 

@@ -33,8 +33,14 @@ def _refuse(site: Site, name: str, quota: Quota, need: Need, fewer: int) -> None
     remedies = ["ask the site for more quota", *([f"`--nodes {fewer}`"] if fewer else [])]
     remedies += [WITHOUT[name]] if fit is None and name in WITHOUT else []
     remedies += ["a smaller flavor"] if name in FLAVORED else []
+    what = f"{present(site) + (fit or 0)} of {nodes} nodes fit"
+    if name == "volume storage" and fit is None:
+        what, remedies = (
+            "openstack.volume_size: the volumes of the nodes cannot grow",
+            [*remedies[:1], "a smaller size"],
+        )
     raise PreflightError(
-        f"{present(site) + (fit or 0)} of {nodes} nodes fit: {name} quota {limit}{unit}, in use {used}, needed {total}",
+        f"{what}: {name} quota {limit}{unit}, in use {used}, needed {total}",
         ", or ".join(remedies),
     )
 
@@ -66,7 +72,8 @@ def _per_node(site: Site) -> Iterator[tuple[str, Need]]:
     if site.settings.volume_size:
         volumes = _to_make(site, "volume")
         yield "volume", Need(0, volumes)
-        yield "volume storage", Need(0, [site.settings.volume_size * count for count in volumes])
+        more = sum(max(0, site.settings.volume_size - volume.size) for volume in site.volumes if volume.size)
+        yield "volume storage", Need(more, [site.settings.volume_size * count for count in volumes])
     if site.settings.server_group:
         yield "server group member", Need(present(site), ones)
 

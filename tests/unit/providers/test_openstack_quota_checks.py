@@ -175,6 +175,25 @@ def test_boot_volumes_have_quotas(cloud: OpenStack) -> None:
     ]
 
 
+def test_larger_volumes_of_existing_nodes_have_a_quota(cloud: OpenStack) -> None:
+    cloud.listed("networks")[:] = [item for item in cloud.listed("networks") if "0badcafe" not in str(item)]
+    cloud.listed("keypairs")[:] = [item for item in cloud.listed("keypairs") if "0badcafe" not in str(item)]
+    cloud.add_volumes()
+    for part in ("head", "worker-0"):
+        name = f"orchestrator-sdk-1a2b3c4d-{part}"
+        cloud.listed("volumes").append({"id": part, "name": name, "size": 40, "metadata": {}})
+    cloud.documents["/volume/v3/limits"]["limits"]["absolute"] |= {"totalGigabytesUsed": 900}
+    before = record(config(volume_size=40), volume_size=40)
+    assert findings(config(volume_size=90), before) == []
+    assert findings(config(volume_size=91), before) == [
+        (
+            "openstack.volume_size: the volumes of the nodes cannot grow: volume storage quota 1000 GiB, in use 900, "
+            "needed 102",
+            "ask the site for more quota, or a smaller size",
+        )
+    ]
+
+
 @pytest.mark.parametrize("status", [403, 404])
 def test_unreadable_quotas_are_no_obstacle(cloud: OpenStack, status: int) -> None:
     path = next(path for path in cloud.documents if "/quotas/" in path)
