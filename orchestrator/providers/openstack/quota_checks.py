@@ -13,6 +13,7 @@ from orchestrator.providers.quota_comparison import Need, require_enough
 RULES = 4  # of the security group: outgoing and among the nodes; one more for each network that may connect
 FLAVORED = ("core", "RAM")
 UNITS = {"RAM": (1024, " GiB"), "volume storage": (1, " GiB")}
+GROWING = {**dict.fromkeys(FLAVORED, "openstack.flavor"), "volume storage": "openstack.volume_size"}
 # By exhausted quota: how to avoid the resource.
 WITHOUT = {"floating IP": "set openstack.floating_ip: false", "network": "name an existing one with openstack.network"}
 WITHOUT |= dict.fromkeys(("router", "subnet"), WITHOUT["network"]) | {
@@ -34,11 +35,8 @@ def _refuse(site: Site, name: str, quota: Quota, need: Need, fewer: int) -> None
     remedies += [WITHOUT[name]] if fit is None and name in WITHOUT else []
     remedies += ["a smaller flavor"] if name in FLAVORED else []
     what = f"{present(site) + (fit or 0)} of {nodes} nodes fit"
-    if name == "volume storage" and fit is None:
-        what, remedies = (
-            "openstack.volume_size: the volumes of the nodes cannot grow",
-            [*remedies[:1], "a smaller size"],
-        )
+    if name in GROWING and need.once and fit is None:
+        what, remedies = f"{GROWING[name]}: the existing nodes cannot grow", [remedies[0], "a smaller one"]
     raise PreflightError(
         f"{what}: {name} quota {limit}{unit}, in use {used}, needed {total}",
         ", or ".join(remedies),
@@ -67,8 +65,9 @@ def _per_node(site: Site) -> Iterator[tuple[str, Need]]:
     flavors = [site.existing_flavors.get("head" if name.endswith("-head") else "worker") for name in site.missing]
     existing = [flavor for flavor in flavors if flavor]
     if len(existing) == len(flavors):
-        yield "core", Need(0, [flavor.cpus for flavor in existing])
-        yield "RAM", Need(0, [flavor.memory for flavor in existing])
+        cores, memory = _growth(site)
+        yield "core", Need(cores, [flavor.cpus for flavor in existing])
+        yield "RAM", Need(memory, [flavor.memory for flavor in existing])
     if site.settings.volume_size:
         volumes = _to_make(site, "volume")
         yield "volume", Need(0, volumes)
@@ -76,6 +75,22 @@ def _per_node(site: Site) -> Iterator[tuple[str, Need]]:
         yield "volume storage", Need(more, [site.settings.volume_size * count for count in volumes])
     if site.settings.server_group:
         yield "server group member", Need(present(site), ones)
+
+
+def _growth(site: Site) -> tuple[int, int]:
+    """Return how many cores and MiB another flavor of the existing nodes needs more than theirs.
+
+    After a deploy that ended early it is not known which nodes have which flavor.
+    """
+    applied = site.record.applied.get("openstack", {}) if site.record and site.record.is_applied else {}
+    flavors, more = {flavor.id: flavor for flavor in site.flavors}, [(0, 0)]
+    for name in site.names:
+        role = "head" if name.endswith("-head") else "worker"
+        new, old = site.existing_flavors.get(role), flavors.get((applied.get(role) or {}).get("flavor", ""))
+        if name in site.servers and new and old:
+            more.append((new.cpus - old.cpus, new.memory - old.memory))
+    cores, memory = (max(0, sum(amounts)) for amounts in zip(*more, strict=True))
+    return cores, memory
 
 
 def _once(site: Site) -> Iterator[tuple[str, Need]]:

@@ -187,11 +187,32 @@ def test_larger_volumes_of_existing_nodes_have_a_quota(cloud: OpenStack) -> None
     assert findings(config(volume_size=90), before) == []
     assert findings(config(volume_size=91), before) == [
         (
-            "openstack.volume_size: the volumes of the nodes cannot grow: volume storage quota 1000 GiB, in use 900, "
+            "openstack.volume_size: the existing nodes cannot grow: volume storage quota 1000 GiB, in use 900, "
             "needed 102",
-            "ask the site for more quota, or a smaller size",
+            "ask the site for more quota, or a smaller one",
         )
     ]
+
+
+def test_larger_flavor_of_existing_nodes_has_quotas(cloud: OpenStack) -> None:
+    cloud.listed("networks")[:] = [item for item in cloud.listed("networks") if "0badcafe" not in str(item)]
+    cloud.listed("keypairs")[:] = [item for item in cloud.listed("keypairs") if "0badcafe" not in str(item)]
+    tiny, large = (
+        next(flavor for flavor in cloud.listed("flavors") if flavor["name"] == name) for name in ("m1.tiny", "m1.large")
+    )
+    large |= {"vcpus": 8, "disk": tiny["disk"]}
+    before = record(config(), head={"flavor": tiny["id"]}, worker={"flavor": tiny["id"]})
+    limits(cloud, maxTotalCores=20, totalCoresUsed=6, maxTotalRAMSize=-1)
+    assert findings(config(flavor="m1.large"), before) == []
+    limits(cloud, totalCoresUsed=7)
+    assert findings(config(flavor="m1.large"), before) == [
+        (
+            "openstack.flavor: the existing nodes cannot grow: core quota 20, in use 7, needed 14",
+            "ask the site for more quota, or a smaller one",
+        )
+    ]
+    tried = before.model_copy(update={"variables": {"openstack": {"head": {"flavor": large["id"]}}}})
+    assert findings(config(flavor="m1.large"), tried) == []  # the nodes may have it already
 
 
 @pytest.mark.parametrize("status", [403, 404])
