@@ -105,15 +105,26 @@ def test_compression_passes_and_price_change_the_forecast() -> None:
 
 
 def test_compression_is_chosen_for_each_number_of_nodes() -> None:
-    words = (*GIVEN[:-1], "32", "--link", "25gbit-roce", "--precision", "bfloat16", "--nodes", "1,2,4,16")
+    words = (
+        *GIVEN[:-1],
+        "32",
+        "--link",
+        "100gbit",
+        "--latency",
+        "5ms",
+        "--precision",
+        "bfloat16",
+        "--nodes",
+        "1,2,4,16",
+    )
     auto, none, half = (
         predicted(*words, *more)["forecasts"] for more in ((), ("--compression", "none"), ("--compression", "bf16"))
     )
     kinds = [each.pop("compression") for each in auto]
-    assert kinds == ["none", "none", "bf16", "bf16"]
+    assert kinds == ["none", "bf16", "bf16", "none"]
     for each, kind, whole, halved in zip(auto, kinds, none, half, strict=True):
         assert each["step_seconds"] == (halved if kind == "bf16" else whole)["step_seconds"]
-    assert "compression none on 2 nodes and bf16 on 4, 16 nodes" in printed(*words)
+    assert "compression bf16 on 2, 4 nodes and none on 16 nodes" in printed(*words)
 
 
 def test_best_number_of_nodes_is_named() -> None:
