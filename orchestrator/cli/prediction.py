@@ -116,7 +116,7 @@ def _options(config: Config, precision: str, engine: Engine) -> Options:
     launch = recipes.gradient_exchange.with_recipe(config.train, config.launch)
     group = gradient_groups.largest(engine, launch.fusion_threshold)
     passes = int(exchange["backward_passes_per_step"])
-    compression = possible(exchange["compression"], precision, engine)
+    compression = possible(exchange["compression"], precision, engine, exchange["adasum"])
     base = Options(engine=engine, compression=compression, passes=passes, group=group)
     return base if launch.cycle_time is None else replace(base, cycle=launch.cycle_time / 1e3)
 

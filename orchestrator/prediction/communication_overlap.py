@@ -58,12 +58,12 @@ def predict(node: Node, topology: Topology, options: Options) -> Step:
     return Step(alone + late + exposed + node.waiting(topology.ranks), exposed)
 
 
-def possible(compression: Compression, precision: str, engine: Engine = "ours") -> Compression:
+def possible(compression: Compression, precision: str, engine: Engine = "ours", adasum: bool = False) -> Compression:
     """Return the ``compression`` of layers that compute in ``precision``: "auto" takes no fewer bits than they do.
 
-    Only our trainer measures what 16 bits gain: for other engines "auto" is "none".
+    Only our trainer measures what 16 bits gain, and not with Adasum: otherwise "auto" is "none".
     """
-    open_choice = engine == "ours" and precision == "bfloat16"
+    open_choice = engine == "ours" and precision == "bfloat16" and not adasum
     return "none" if compression == "auto" and not open_choice else compression
 
 

@@ -64,7 +64,7 @@ def predicted(
         The prediction.
     """
     group = gradient_groups.largest("ours", run.fusion_threshold)
-    compression = possible(config.compression, step_profile.precision)
+    compression = possible(config.compression, step_profile.precision, adasum=config.adasum)
     options = Options(compression=compression, passes=config.backward_passes_per_step, group=group)
     (expected,) = forecast(rank_step, connected, [run.np // connected.slots], options)
     rate = expected.images_per_second

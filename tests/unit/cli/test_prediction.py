@@ -127,6 +127,14 @@ def test_compression_is_chosen_for_each_number_of_nodes() -> None:
     assert "compression bf16 on 2, 4 nodes and none on 16 nodes" in printed(*words)
 
 
+def test_adasum_sends_all_bits(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    words = (*LINKED, "--precision", "bfloat16", "--nodes", "4", "--config", str(file))
+    for adasum, compression in ((False, "bf16"), (True, "none")):
+        file.write_text(json.dumps({"train": {"adasum": adasum}}))
+        assert predicted(*words)["forecasts"][0]["compression"] == compression
+
+
 def test_best_number_of_nodes_is_named() -> None:
     assert printed(*LINKED, "--nodes", "1,2,4,8", "--deadline", "40h").splitlines()[-1].startswith("best: 4 nodes: ")
     assert predicted(*LINKED, "--nodes", "1,2,4,8", "--deadline", "1h")["best"] is None
