@@ -34,9 +34,12 @@ Times = dict[str, dict[str, float]]  # milliseconds of each product of a convolu
 
 
 def convolutions(model: keras.Model) -> "collections.Counter[Geometry]":
-    """Count the convolutions of a network by geometry."""
+    """Count the convolutions of a network by geometry; a dense layer is one of a single pixel."""
     layers = [layer for layer in model.layers if isinstance(layer, Convolution2D)]
-    return collections.Counter(layer.geometry(layer.input.shape) for layer in layers)
+    geometries = [layer.geometry(layer.input.shape) for layer in layers]
+    dense = [layer for layer in model.layers if isinstance(layer, keras.layers.Dense)]
+    geometries += [Geometry(1, 1, 1, "SAME", 1, 1, layer.input.shape[-1], layer.units) for layer in dense]
+    return collections.Counter(geometries)
 
 
 class Memory:
