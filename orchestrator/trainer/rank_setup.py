@@ -114,7 +114,7 @@ class Trainer:
 
     @property
     def position(self) -> str:
-        """Where the run is, for messages."""
+        """Step and epoch of the run, for messages."""
         return f"after step {self.step} (epoch {self.epoch})"
 
     def rates(self, first: int, steps: int) -> list[float]:
