@@ -14,6 +14,11 @@ MIN_SHARED_FREE = 1 << 30  # bytes
 PYTHON = "/opt/orchestrator/bin/python"
 
 
+def node_names(cluster: str, count: int) -> list[str]:
+    """Return the names of ``count`` nodes, head first."""
+    return [f"{cluster}-head", *(f"{cluster}-worker-{number}" for number in range(count - 1))]
+
+
 class Node(BaseModel):
     """One machine.
 

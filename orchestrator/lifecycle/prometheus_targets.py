@@ -1,6 +1,6 @@
 """Remove nodes from Prometheus' targets before a deploy removes the nodes, which then raise no alert NodeDown."""
 
-from orchestrator.cluster import Cluster
+from orchestrator.cluster import Cluster, node_names
 from orchestrator.monitoring import connection
 from orchestrator.progress import log_errors
 from orchestrator.runs import control
@@ -48,5 +48,5 @@ def _leaving(cluster: Cluster, record: Record) -> list[str]:
     if hosts:
         staying = {machine["id"] for machine in hosts["machines"]}
         return [name for name, node in cluster.nodes.items() if node.id not in staying]
-    names = {cluster.head, *(f"{cluster.name}-worker-{number}" for number in range(record.config["nodes"] - 1))}
+    names = node_names(cluster.name, record.config["nodes"])
     return [name for name in cluster.nodes if name not in names]

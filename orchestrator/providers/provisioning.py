@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 
 from orchestrator import config, progress, providers, terraform
-from orchestrator.cluster import Cluster
+from orchestrator.cluster import Cluster, node_names
 from orchestrator.config import Config
 from orchestrator.errors import CommandFailed, PreflightError, command
 from orchestrator.progress import log_errors
@@ -54,8 +54,8 @@ def _tolerable(record: Record, failed: terraform.NodesNotCreated) -> dict[str, s
     head = f"{record.config['name']}-head"
     workers = {name: reason for name, reason in failed.reasons.items() if name != head}
     if head in failed.reasons:
-        names = [f"{record.config['name']}-worker-{number}" for number in range(record.config["nodes"] - 1)]
-        created = next(name for name in reversed(names) if name not in workers)
+        names = node_names(record.config["name"], record.config["nodes"])
+        created = next(name for name in reversed(names[1:]) if name not in workers)
         workers[created] = f"given up for the head: {failed.reasons[head]}"
     return workers
 

@@ -4,6 +4,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
+from orchestrator.cluster import node_names
 from orchestrator.config import Config, nearest
 from orchestrator.errors import PreflightError
 from orchestrator.providers.gcp.api import Document, Google, path_of
@@ -48,8 +49,7 @@ class Site:
     @property
     def names(self) -> list[str]:
         """Return the names of all nodes, head first."""
-        workers = [f"{self.config.name}-worker-{number}" for number in range(self.config.nodes - 1)]
-        return [f"{self.config.name}-head", *workers]
+        return node_names(self.config.name, self.config.nodes)
 
     @property
     def instances(self) -> dict[str, Holding]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, StringConstraints, field_validator
 
+from orchestrator.cluster import node_names
 from orchestrator.config import Config
 from orchestrator.errors import PreflightError
 from orchestrator.providers.hosts import login
@@ -104,11 +105,6 @@ class SurveyedHost:
 
 
 _last: dict[str, list[SurveyedHost]] = {}
-
-
-def node_names(cluster: str, count: int) -> list[str]:
-    """Return the names of ``count`` nodes, head first."""
-    return [f"{cluster}-head", *(f"{cluster}-worker-{number}" for number in range(count - 1))]
 
 
 def survey(config: Config) -> list[SurveyedHost]:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
+from orchestrator.cluster import node_names
 from orchestrator.config import Config, nearest
 from orchestrator.errors import PreflightError
 from orchestrator.providers.openstack.api import catalogue, cluster_resources
@@ -74,8 +75,7 @@ class Site:
     @property
     def names(self) -> list[str]:
         """Return the names of all nodes, head first."""
-        workers = [f"{self.config.name}-worker-{number}" for number in range(self.config.nodes - 1)]
-        return [f"{self.config.name}-head", *workers]
+        return node_names(self.config.name, self.config.nodes)
 
     @property
     def missing(self) -> list[str]:
@@ -103,6 +103,11 @@ class Site:
             with suppress(PreflightError):
                 by_role[role] = self.flavor(role)
         return by_role
+
+    def applied_flavor(self, role: str) -> Flavor | None:
+        """Return the flavor of a role in the last deploy; None if it had none, or the cloud lost it."""
+        applied = self.record.applied.get("openstack", {}).get(role) if self.record else None
+        return next((flavor for flavor in self.flavors if flavor.id == (applied or {}).get("flavor")), None)
 
     @property
     def pinned(self) -> str | None:

@@ -28,8 +28,7 @@ def _volumes(site: Site) -> None:
 def _disk_of_head(site: Site) -> None:
     """Check the flavor of the head, which is resized in place if it has no volume."""
     before = site.record.applied.get("openstack", {}) if site.record else {}
-    flavor, head = site.existing_flavors.get("head"), before.get("head") or {}
-    last = next((flavor for flavor in site.flavors if flavor.id == head.get("flavor")), None)
+    flavor, last = site.existing_flavors.get("head"), site.applied_flavor("head")
     on_volume = before.get("volume_size") or site.settings.volume_size
     if flavor and last and not on_volume and f"{site.config.name}-head" in site.servers and flavor.disk < last.disk:
         key = "openstack.head_flavor" if site.settings.head_flavor else "openstack.flavor"

@@ -82,11 +82,10 @@ def _growth(site: Site) -> tuple[int, int]:
 
     After a deploy that ended early it is not known which nodes have which flavor.
     """
-    applied = site.record.applied.get("openstack", {}) if site.record and site.record.is_applied else {}
-    flavors, more = {flavor.id: flavor for flavor in site.flavors}, [(0, 0)]
-    for name in site.names:
+    more = [(0, 0)]
+    for name in site.names if site.record and site.record.is_applied else ():
         role = "head" if name.endswith("-head") else "worker"
-        new, old = site.existing_flavors.get(role), flavors.get((applied.get(role) or {}).get("flavor", ""))
+        new, old = site.existing_flavors.get(role), site.applied_flavor(role)
         if name in site.servers and new and old:
             more.append((new.cpus - old.cpus, new.memory - old.memory))
     cores, memory = (max(0, sum(amounts)) for amounts in zip(*more, strict=True))
