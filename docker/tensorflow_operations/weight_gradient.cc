@@ -16,6 +16,7 @@
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
+#include "axis.h"
 #include "pairs.h"
 
 namespace orchestrator {
@@ -25,18 +26,6 @@ using tensorflow::OpKernelConstruction;
 using tensorflow::OpKernelContext;
 using tensorflow::Tensor;
 using tensorflow::TensorShape;
-
-INLINE int64_t Parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
-
-// Sizes of images, kernel and result along one axis.
-struct Axis {
-  int64_t images, kernel, stride, result, before;
-
-  Axis(int64_t images, int64_t kernel, int64_t stride, bool same) : images(images), kernel(kernel), stride(stride) {
-    result = same ? Parts(images, stride) : Parts(std::max<int64_t>(0, images - kernel + 1), stride);
-    before = same ? std::max<int64_t>(0, (result - 1) * stride + kernel - images) / 2 : 0;
-  }
-};
 
 struct Convolution {
   int64_t images, channels, filters;
@@ -94,7 +83,7 @@ class Task {
         const int64_t rows = std::min(blocks_.rows, convolution_.rows.result - row);
         for (int64_t n = 0; n < images; ++n) Copy(image + n, n, row, rows);
         const bool last = image + images == end && row + rows == convolution_.rows.result;
-        AddProducts(images, rows, image > first || row > 0, sums, last ? weights : nullptr);
+        AddProducts(images, row, rows, image > first || row > 0, sums, last ? weights : nullptr);
       }
     }
   }
@@ -123,17 +112,21 @@ class Task {
     }
   }
 
-  void AddProducts(int64_t images, int64_t rows, bool add, float* sums, Bfloat16* weights) {
+  // Leaves out the rows for which the kernel reads outside of the images.
+  void AddProducts(int64_t images, int64_t row, int64_t rows, bool add, float* sums, Bfloat16* weights) {
     const Axis &down = convolution_.rows, &across = convolution_.columns;
     for (int64_t f = 0; f < convolution_.filters; f += FILTERS) {
       for (int64_t tap = 0; tap < down.kernel * across.kernel; ++tap) {
         const bool shared = blocks_.copies < down.kernel * across.kernel;
-        const int64_t copy = shared ? tap % across.kernel : tap, skipped = shared ? tap / across.kernel : 0;
+        const int64_t i = tap / across.kernel, copy = shared ? tap % across.kernel : tap, skipped = shared ? i : 0;
+        const int64_t above = Parts(std::max<int64_t>(0, down.before - i), down.stride);
+        const int64_t below = Parts(down.images + down.before - i, down.stride);
+        const int64_t begin = std::clamp<int64_t>(above - row, 0, rows), end = std::clamp(below - row, begin, rows);
         for (int64_t panel = 0; panel < panels_; ++panel) {
           const Panels panels = {pixels_.get() + (copy * panels_ + panel) * channels_panel_ +
-                                     skipped * blocks_.pairs * PAIR * CHANNELS,
-                                 filters_.get() + f / FILTERS * filters_panel_,
-                                 channels_run_, filters_run_, images, rows * blocks_.pairs};
+                                     (skipped + begin) * blocks_.pairs * PAIR * CHANNELS,
+                                 filters_.get() + f / FILTERS * filters_panel_ + begin * blocks_.pairs * PAIR * FILTERS,
+                                 channels_run_, filters_run_, images, (end - begin) * blocks_.pairs};
           Tile<CHANNELS, FILTERS> tile;
           Multiply<CHANNELS, FILTERS>(panels, tile);
           const int64_t c = panel * CHANNELS;

@@ -100,6 +100,22 @@ def test_large_images_use_shifts_and_small_images_use_products() -> None:
     assert list(small.operations_of(kernel, "bfloat16")["weights"]) == ["kernel", "product", "pairs"]
 
 
+def test_results_and_gradients_of_images_on_small_grids_have_pairs() -> None:
+    small, large = (Geometry(3, 3, 1, "SAME", pixels, pixels, 8, 8) for pixels in (8, 9))
+    strided = Geometry(3, 3, 2, "SAME", 16, 16, 8, 8)
+    for geometry, expected in ((small, True), (large, False), (strided, True)):
+        operations = geometry.operations_of(tf.TensorShape([3, 3, 8, 8]), "bfloat16")
+        assert ["pairs" in operations[name] for name in ("forward", "inputs")] == [expected, expected]
+
+
+@pytest.mark.parametrize(("channels", "filters"), [(7, 8), (8, 7)])
+def test_odd_numbers_of_what_is_summed_have_no_pairs(channels: int, filters: int) -> None:
+    geometry = Geometry(3, 3, 1, "SAME", 8, 8, channels, filters)
+    operations = geometry.operations_of(tf.TensorShape([3, 3, channels, filters]), "bfloat16")
+    even = [channels % 2 == 0, filters % 2 == 0, True]
+    assert ["pairs" in operations[name] for name in ("forward", "inputs", "weights")] == even
+
+
 def test_choice_that_this_image_does_not_have_is_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that an image with the operation started goes on in an older one."""
     monkeypatch.setattr(library, "load", lambda: None)
@@ -143,7 +159,7 @@ def test_pairs_are_measured_only_with_the_instruction_for_them(monkeypatch: pyte
     for instructions in ({"avx512f"}, {"avx512f", "avx512_bf16"}):
         monkeypatch.setattr(cpu_model, "instructions", lambda found=instructions: found)
         choose_convolutions.fastest(geometry, 2, "bfloat16")
-    assert [{"pairs"} <= names for names in timed] == [False, False, False, False, False, True]
+    assert [{"pairs"} <= names for names in timed] == [False, False, False, True, True, True]
 
 
 def test_layers_that_keras_computes_are_not_measured() -> None:

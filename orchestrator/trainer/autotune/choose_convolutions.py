@@ -64,7 +64,8 @@ def fastest(geometry: Geometry, images: int, dtype: str) -> Ways:
     kernel = tf.ones([geometry.height, geometry.width, geometry.channels, geometry.filters], dtype)
     operations = geometry.operations_of(kernel.shape, dtype)
     if PAIRS_NEED not in cpu_model.instructions():
-        operations["weights"].pop(PAIRS, None)
+        for by_name in operations.values():
+            by_name.pop(PAIRS, None)
     upstream = operations["forward"][KERNEL](x, kernel)
     arguments = {"forward": (x, kernel), "inputs": (x, kernel, upstream), "weights": (x, upstream)}
     return Ways(**{name: _fastest(by_name, arguments[name]) for name, by_name in operations.items()})

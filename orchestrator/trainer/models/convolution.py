@@ -10,9 +10,9 @@ import tensorflow as tf
 from keras import layers
 
 from orchestrator.trainer.models import convolution_products, convolution_weight_gradient
-from orchestrator.trainer.tensorflow_operations import weight_gradient
+from orchestrator.trainer.tensorflow_operations import bfloat16_convolution
 
-PATCHED_PIXELS = 64  # of the result; with more, writing every pixel's patch costs more than the product gains
+SMALL_GRID = 64  # pixels of the result; with more, TensorFlow's kernels are as fast as pairs, and patches cost too much
 KERNEL, PRODUCT, SHIFTS, PAIRS = "kernel", "product", "shifts", "pairs"
 Operation = Callable[..., tf.Tensor]
 Operations = dict[str, Operation]
@@ -43,10 +43,14 @@ class Geometry(NamedTuple):
         return f"{size}/{self.stride} {self.padding} {grid} {self.channels} {self.filters}"
 
     @property
+    def pixels(self) -> int:
+        """Pixels of the result of one image."""
+        return math.ceil(self.rows / self.stride) * math.ceil(self.columns / self.stride)
+
+    @property
     def operations(self) -> int:
         """Multiplications for one image."""
-        pixels = math.ceil(self.rows / self.stride) * math.ceil(self.columns / self.stride)
-        return pixels * self.height * self.width * self.channels * self.filters
+        return self.pixels * self.height * self.width * self.channels * self.filters
 
     @property
     def default(self) -> Ways:
@@ -62,6 +66,7 @@ class Geometry(NamedTuple):
         where = {"strides": [1, self.stride, self.stride, 1], "padding": self.padding}
         spacing: dict[str, Any] = {"stride": self.stride, "padding": self.padding}
         small = self.height * self.width == 1
+        on_small_grid = not small and self.pixels <= SMALL_GRID
         forward: Operations = {KERNEL: lambda x, k: tf.nn.conv2d(x, k, **where)}
         inputs: Operations = {
             KERNEL: lambda x, k, up: tf.raw_ops.Conv2DBackpropInput(
@@ -69,13 +74,17 @@ class Geometry(NamedTuple):
             )
         }
         weights: Operations = {KERNEL: partial(convolution_weight_gradient.to_weights, kernel, **spacing)}
-        if small or self.operations <= PATCHED_PIXELS * math.prod(kernel):
+        if small or on_small_grid:
             forward[PRODUCT] = partial(convolution_products.forward, **spacing)
             weights[PRODUCT] = partial(convolution_products.to_weights, kernel, **spacing)
         elif (self.height, self.width, self.stride, self.padding) == (3, 3, 1, "SAME"):
             weights[SHIFTS] = convolution_products.by_shifts
-        if weight_gradient.exists_for(dtype):
-            weights[PAIRS] = partial(weight_gradient.to_weights, kernel, **spacing)
+        if bfloat16_convolution.exists_for(dtype):
+            weights[PAIRS] = partial(bfloat16_convolution.to_weights, kernel, **spacing)
+            if on_small_grid and self.channels % 2 == 0:
+                forward[PAIRS] = partial(bfloat16_convolution.forward, **spacing)
+            if on_small_grid and self.filters % 2 == 0:
+                inputs[PAIRS] = lambda x, k, up: bfloat16_convolution.to_inputs(x.shape, k, up, **spacing)
         if small:
             inputs[PRODUCT] = lambda x, k, up: convolution_products.to_inputs(x.shape, k, up, self.stride)
         return {"forward": forward, "inputs": inputs, "weights": weights}
