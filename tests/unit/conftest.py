@@ -76,9 +76,10 @@ def interrupt_commands() -> None:
     """Interrupt the commands that the fixture `cli` runs, as Ctrl-C does, and wait until they have ended."""
     words = psutil.Process().cmdline()
     for process in psutil.Process().children():
-        if process.cmdline() == words:  # a fork, and no other program
-            process.send_signal(signal.SIGINT)
-            waiting.ends(process.pid)
+        with contextlib.suppress(psutil.NoSuchProcess):  # other programs may end meanwhile
+            if process.cmdline() == words:  # a fork, and no other program
+                process.send_signal(signal.SIGINT)
+                waiting.ends(process.pid)
 
 
 def _become_the_command(arguments: tuple[str, ...], directory: Path, out: int, err: int) -> None:
