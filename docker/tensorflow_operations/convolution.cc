@@ -216,10 +216,6 @@ class ConvolutionOperation : public OpKernel {
   }
 
  private:
-  static Bfloat16* Data(const Tensor& tensor) {
-    return reinterpret_cast<Bfloat16*>(const_cast<char*>(tensor.tensor_data().data()));
-  }
-
   int64_t rows_, columns_, stride_;
   bool back_, same_;
 };

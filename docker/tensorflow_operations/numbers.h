@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "tensorflow/core/framework/bfloat16.h"
+#include "tensorflow/core/framework/tensor.h"
 
 // Compiled for each of these instruction sets; the loader takes the best one that the CPU has.
 #if defined(__x86_64__)
@@ -20,6 +21,11 @@ namespace orchestrator {
 struct Bfloat16 {
   uint16_t bits;  // the upper half of a float32
 };
+
+// Returns the numbers of a tensor of bfloat16.
+INLINE Bfloat16* Data(const tensorflow::Tensor& tensor) {
+  return reinterpret_cast<Bfloat16*>(const_cast<char*>(tensor.tensor_data().data()));
+}
 
 INLINE float Widen(float value) { return value; }
 INLINE float Widen(Bfloat16 value) {

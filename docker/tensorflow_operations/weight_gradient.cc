@@ -207,10 +207,6 @@ class WeightGradient : public OpKernel {
   static constexpr int64_t FEWEST_CHANNELS = 32;  // of a task: each task copies all filters
   static constexpr int64_t MOST_COPIES = 768;     // of channels, of all taps, so that a block stays in the cache
 
-  static Bfloat16* Data(const Tensor& tensor) {
-    return reinterpret_cast<Bfloat16*>(const_cast<char*>(tensor.tensor_data().data()));
-  }
-
   template <int64_t CHANNELS, int64_t FILTERS>
   static void InTiles(OpKernelContext* context, const Convolution& convolution, const Bfloat16* x, const Bfloat16* dy,
                       Bfloat16* dw) {
