@@ -84,8 +84,7 @@ __attribute__((target("avx512f,avx512bf16"))) void MultiplyTapsInRegisters(const
 // Computes a pixel of several images for the outputs of a panel.
 void MultiplyTaps(const Factors& factors, Pixel& sums) {
 #if defined(__x86_64__)
-  static const bool has_instruction = __builtin_cpu_supports("avx512bf16");
-  if (has_instruction) return MultiplyTapsInRegisters(factors, sums);
+  if (HasInstruction()) return MultiplyTapsInRegisters(factors, sums);
 #endif
   MultiplyTapsAnywhere(factors, sums);
 }
@@ -190,9 +189,9 @@ class ConvolutionOperation : public OpKernel {
     const Sizes sizes = {Axis(rows_, kernel.dim_size(0), stride_, same_),
                          Axis(columns_, kernel.dim_size(1), stride_, same_), back_, images.dim_size(0),
                          kernel.dim_size(back_ ? 3 : 2), kernel.dim_size(back_ ? 2 : 3)};
-    const std::string given = images.shape().DebugString(), expected = sizes.before().DebugString();
     OP_REQUIRES(context, images.shape() == sizes.before() && sizes.inputs % PAIR == 0,
-                absl::InvalidArgumentError(absl::StrCat("images have shape ", given, ", expected ", expected,
+                absl::InvalidArgumentError(absl::StrCat("images have shape ", images.shape().DebugString(),
+                                                        ", expected ", sizes.before().DebugString(),
                                                         " with an even number of channels")));
     Tensor *result = nullptr, panels;
     OP_REQUIRES_OK(context, context->allocate_output(0, sizes.after(), &result));

@@ -77,6 +77,11 @@ FOR_EVERY_CPU void MultiplyAnywhere(const Panels& panels, Tile<CHANNELS, FILTERS
 }
 
 #if defined(__x86_64__)
+INLINE bool HasInstruction() {
+  static const bool has_instruction = __builtin_cpu_supports("avx512bf16");
+  return has_instruction;
+}
+
 template <int64_t CHANNELS, int64_t FILTERS>
 __attribute__((target("avx512f,avx512bf16"))) void MultiplyInRegisters(const Panels& panels,
                                                                        Tile<CHANNELS, FILTERS>& tile) {
@@ -110,8 +115,7 @@ __attribute__((target("avx512f,avx512bf16"))) void MultiplyInRegisters(const Pan
 template <int64_t CHANNELS, int64_t FILTERS>
 void Multiply(const Panels& panels, Tile<CHANNELS, FILTERS>& tile) {
 #if defined(__x86_64__)
-  static const bool has_instruction = __builtin_cpu_supports("avx512bf16");
-  if (has_instruction) return MultiplyInRegisters<CHANNELS, FILTERS>(panels, tile);
+  if (HasInstruction()) return MultiplyInRegisters<CHANNELS, FILTERS>(panels, tile);
 #endif
   MultiplyAnywhere<CHANNELS, FILTERS>(panels, tile);
 }
