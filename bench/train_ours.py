@@ -127,17 +127,20 @@ def train_on_one_rank(place: Place, run: Run) -> Results:
     return results(place, run)
 
 
-def train_on_ranks(place: Place, run: Run, horovods: bool = False) -> Results:
+def train_on_ranks(place: Place, run: Run, horovods: bool = False, lockstep: bool = False) -> Results:
     """Train by horovodrun, each rank on its own core.
 
     Args:
         place: Where it runs.
         run: The run.
         horovods: Use Horovod's own defaults: a cycle of 1 ms, and a cache of responses.
+        lockstep: Let ranks wait for each other at every step, but exchange no gradients.
 
     Returns:
         The results.
     """
+    if lockstep:
+        run = run.model_copy(update={"command": [PYTHON, "-m", "bench.train_lockstep", run.directory]})
     directory = place.shared / "runs" / run.id
     (directory / "hostfile").write_text(f"localhost slots={run.np}\n")
     cores = " ".join(map(str, place.cores))
