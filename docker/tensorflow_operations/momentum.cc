@@ -83,7 +83,7 @@ class Momentum : public OpKernel {
     const float rate = context->input(2).scalar<float>()(), decay = context->input(3).scalar<float>()(),
                 momentum = context->input(4).scalar<float>()();
     const T* gradients[2];
-    for (int n : {0, 1}) gradients[n] = reinterpret_cast<const T*>((n ? other : grad).tensor_data().data());
+    for (int n : {0, 1}) gradients[n] = Data<T>(n ? other : grad);
     const bool averages = count == 2;
     const auto update = decays_ ? (averages ? Update<true, true, T> : Update<true, false, T>)
                                 : (averages ? Update<false, true, T> : Update<false, false, T>);

@@ -179,7 +179,6 @@ class Operation : public OpKernel {
   }
 
  protected:
-  static T* Data(const Tensor& tensor) { return reinterpret_cast<T*>(const_cast<char*>(tensor.tensor_data().data())); }
   static const float* Floats(const Tensor& tensor) { return tensor.flat<float>().data(); }
 
   static void RequireChannels(OpKernelContext* context, const TensorShape& images) {
@@ -255,8 +254,8 @@ class Normalize : public Operation<TensorType> {
     Tensor* outputs[3];
     OP_REQUIRES_OK(context, context->allocate_output(0, images.shape(), &outputs[0]));
     for (int n : {1, 2}) OP_REQUIRES_OK(context, context->allocate_output(n, TensorShape({channels}), &outputs[n]));
-    const T *x = this->Data(images), *side = context->num_inputs() > 3 ? this->Data(context->input(3)) : nullptr;
-    T* y = this->Data(*outputs[0]);
+    const T *x = Data<T>(images), *side = context->num_inputs() > 3 ? Data<T>(context->input(3)) : nullptr;
+    T* y = Data<T>(*outputs[0]);
 
     std::vector<float> shift(channels), means(channels), scale(channels);
     for (int64_t c = 0; matrix.rows > 0 && c < channels; ++c) shift[c] = Widen(x[c]);
@@ -312,9 +311,9 @@ class NormalizeGradient : public Operation<TensorType> {
       const TensorShape shape = n == 1 || n == 2 ? TensorShape({channels}) : images.shape();
       OP_REQUIRES_OK(context, context->allocate_output(n, shape, &outputs[n]));
     }
-    const T *dy = this->Data(context->input(0)), *other = this->Data(context->input(uses - 1)),
-            *y = this->Data(context->input(uses)), *x = this->Data(images);
-    T *dx = this->Data(*outputs[0]), *dside = outputs[3] ? this->Data(*outputs[3]) : nullptr;
+    const T *dy = Data<T>(context->input(0)), *other = Data<T>(context->input(uses - 1)),
+            *y = Data<T>(context->input(uses)), *x = Data<T>(images);
+    T *dx = Data<T>(*outputs[0]), *dside = outputs[3] ? Data<T>(*outputs[3]) : nullptr;
     const float *gamma = this->Floats(context->input(uses + 2)), *mean = this->Floats(context->input(uses + 3)),
                 *variance = this->Floats(context->input(uses + 4));
 

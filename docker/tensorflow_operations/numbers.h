@@ -22,9 +22,10 @@ struct Bfloat16 {
   uint16_t bits;  // the upper half of a float32
 };
 
-// Returns the numbers of a tensor of bfloat16.
-INLINE Bfloat16* Data(const tensorflow::Tensor& tensor) {
-  return reinterpret_cast<Bfloat16*>(const_cast<char*>(tensor.tensor_data().data()));
+// Returns the numbers of a tensor; T is the type in which they are stored.
+template <typename T = Bfloat16>
+INLINE T* Data(const tensorflow::Tensor& tensor) {
+  return reinterpret_cast<T*>(const_cast<char*>(tensor.tensor_data().data()));
 }
 
 INLINE float Widen(float value) { return value; }
