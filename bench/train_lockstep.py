@@ -20,7 +20,7 @@ def wait(gradients: list[tf.Tensor], config: TrainConfig) -> tuple[list[tf.Tenso
     """Return this rank's gradients when every rank has its own, and the times of ``allreduce.allreduce_mean``."""
     ready = clock.read(allreduce.before_upcast(gradients, config))
     everyone = hvd.allreduce(tf.reshape(ready, [1]), op=hvd.Sum, name="everyone")
-    return gradients, tf.stack([ready, clock.read([everyone])])
+    return gradients, tf.stack([[ready], [clock.read([everyone])]])
 
 
 if __name__ == "__main__":

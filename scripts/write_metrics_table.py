@@ -42,16 +42,18 @@ SPLIT = """
 - **compute**: the rest, so that the three add up to the step: forward and backward pass, optimizer, copies to the GPU,
   the loop itself.
 
-Horovod averages each gradient as soon as it is computed, while others are still being computed. Communication that is
-hidden in this way costs no time and counts as compute.
+The trainer averages each group of gradients as soon as it is computed, while others are still being computed.
+Communication that is hidden in this way costs no time and counts as compute. `results.json` has its share of each
+rank's exchange, in `hidden_communication` of each epoch (0 to 1): the time in which at least one group was on its way
+while the rank still computed, divided by that time and the time that the rank then waited for the rest.
 
-Both moments are read from the monotonic clock of the host, by a small operation within the compiled step
+These moments are read from the monotonic clock of the host, by a small operation within the compiled step
 (`docker/tensorflow_operations/clock.cc`), or by a Python function on GPUs and in images without that operation.
 (`tf.timestamp()` does not work here, because the trainer's operations are deterministic.)
 
 On a GPU TensorFlow continues as soon as a kernel is started. Each reading of the clock therefore waits for a number
-that is copied to the host after all gradients: a stream works in order, so the gradients are computed by then. The step
-ends on the host after both readings in any case, so they do not make it slower. With one rank, the clock is read when
+that is copied to the host after its gradients: a stream works in order, so the gradients are computed by then. The step
+ends on the host after these readings in any case, so they do not make it slower. With one rank, the clock is read when
 parts of the gradients are ready: `predict` uses these times.
 
 ## The node

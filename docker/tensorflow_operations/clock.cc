@@ -23,11 +23,10 @@ class Clock : public tensorflow::OpKernel {
   }
 };
 
-// Stateful, so that no optimisation takes two readings for one.
+// Not stateful: tf.function runs stateful operations one after the other, so that a reading would wait for those before.
 REGISTER_OP("OrchestratorClock")
     .Input("after: T").Output("seconds: double")
     .Attr("T: list(type)")
-    .SetIsStateful()
     .SetShapeFn([](tensorflow::shape_inference::InferenceContext* context) {
       context->set_output(0, context->Scalar());
       return absl::OkStatus();

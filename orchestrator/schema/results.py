@@ -28,6 +28,8 @@ class Trained(File):
     ``steps`` counts from the start of the run; ``peak_memory_per_rank`` is resident memory in bytes, so far.
     ``input_seconds``, ``compute_seconds`` and ``communication_seconds`` are rank r's means per step and add up to the
     step. They are empty if the epoch had no step except the one that traces.
+    ``hidden_communication`` is the share (0 to 1) of rank r's exchange of gradients that took place while the rank
+    computed further gradients; empty for a single rank, and for other engines than "ours".
     ``median_step_seconds`` is rank 0's median over the same steps; several steps of one call count with their mean.
     If a run was stopped within an epoch and resumed, seconds and images per second cover both runs, the rest only the
     second.
@@ -44,6 +46,7 @@ class Trained(File):
     input_seconds: list[float] = Field([])
     compute_seconds: list[float] = Field([])
     communication_seconds: list[float] = Field([])
+    hidden_communication: list[float] = Field([])
     median_step_seconds: float | None = None
 
 

@@ -26,7 +26,7 @@ def training(trainer: Trainer) -> TrainStep:
 
     It takes the images of all batches, their labels, the learning rate of each step, the votes of this rank and the
     sums of scores. It returns the sums with those of its steps added, float32: (summed loss, top-1 hits, top-5 hits,
-    images); the times of each step at which its gradients were ready, float64 (steps, times), on one rank those of
+    images); the times of each step at which its gradients were ready, float64 (steps, ...), on one rank those of
     ``StepProfile.watch``, on several those of ``allreduce.allreduce_mean``; and the summed votes of all ranks, int32.
     The last two are in the host's memory.
     """

@@ -23,6 +23,8 @@ from orchestrator.trainer.optim import nonfinite
 from orchestrator.trainer.rank_input import Feed
 from orchestrator.trainer.rank_setup import Trainer
 from orchestrator.trainer.stop_conditions import StopControl, StopVotes
+from orchestrator.trainer.telemetry import step_times
+from orchestrator.trainer.telemetry.step_times import Exchange
 
 
 class Training:
@@ -103,7 +105,7 @@ class Training:
             with trainer.telemetry.measure_agreement():
                 if trainer.step % nonfinite.CHECK_STEPS < len(rates):
                     averages_over_ranks.sum_scores(trainer, sums, "training")
-            trainer.telemetry.step(trainer.step, float(rates[-1]), self._waited(times.numpy()), len(rates))
+            trainer.telemetry.step(trainer.step, float(rates[-1]), self._exchange(times.numpy()), len(rates))
             self.stop_control.end_call(len(rates))
             decision = StopVotes(*votes.numpy().tolist())
             self.feed.steps = decision.steps
@@ -114,12 +116,12 @@ class Training:
                 self._save_within_epoch(sums, clock)
         return sums, clock
 
-    def _waited(self, times: np.ndarray) -> float:
-        """Return the seconds that the steps of a call waited for other ranks; on one rank, record ``times`` instead."""
+    def _exchange(self, times: np.ndarray) -> Exchange:
+        """Measure the exchange of gradients in the steps of a call; on one rank, record ``times`` instead."""
         if hvd.size() > 1:
-            return float((times[:, 1] - times[:, 0]).sum())
+            return step_times.exchange(times)
         self.trainer.profile.record(times)
-        return 0.0
+        return Exchange()
 
     def _resumed_progress(self) -> Arrays:
         """Return the sums and times of this epoch from the resumed run, once; zeros afterwards."""
@@ -146,8 +148,9 @@ class Training:
         averages_over_ranks.average_statistics(trainer.model)
         telemetry.scores("train", train.loss, train.top1)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        every = hvd.allgather_object((clock.rate, peak, telemetry.times.mean, telemetry.times.median))
-        rates, peaks, parts, medians = zip(*every, strict=True)
+        times = telemetry.times
+        every = hvd.allgather_object((clock.rate, peak, times.mean, times.hidden_share, times.median))
+        rates, peaks, parts, hidden, medians = zip(*every, strict=True)
         measured = [part for part in parts if part]
         return Trained(
             epoch=trainer.epoch,
@@ -161,6 +164,7 @@ class Training:
             input_seconds=[part.input for part in measured],
             compute_seconds=[part.compute for part in measured],
             communication_seconds=[part.communication for part in measured],
+            hidden_communication=[share for share in hidden if share is not None],
             median_step_seconds=medians[0],
         )
 

@@ -16,20 +16,33 @@ def pause(x: np.ndarray) -> np.ndarray:
     return x
 
 
-def times() -> tf.Tensor:
-    """Return the times before and after a pause."""
-    before = clock.read([tf.ones([3])])
+def times(x: tf.Tensor) -> tf.Tensor:
+    """Return the times before and after a pause, and one that needs no pause but is read last."""
+    before = clock.read([x])
     with tf.control_dependencies([before]):
-        late = tf.ensure_shape(tf.numpy_function(pause, [tf.ones([3])], tf.float32), [3])
-    return tf.stack([before, clock.read([tf.ones([2], tf.bfloat16), late])])
+        late = tf.ensure_shape(tf.numpy_function(pause, [x], tf.float32), [3])
+    after = clock.read([tf.cast(x, tf.bfloat16), late])
+    return tf.stack([before, after, clock.read([x + 1.0])])
 
 
-@pytest.mark.parametrize("own", [True, False])  # False: without the library, as on a GPU
-def test_clock_is_read_when_its_inputs_are_computed(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(params=[True, False])  # False: without the library, as on a GPU
+def measured(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[float, ...]:
+    """Return the times, between that before and that after all of them."""
     tf.config.experimental.enable_op_determinism()
-    if not own:
+    if not request.param:
         monkeypatch.setattr(library, "load", lambda: None)
+    function = tf.function(times, autograph=False)
+    function(tf.ones([3]))
     started = time.perf_counter()
-    first, last = tf.function(times, autograph=False)().numpy()
+    return (started, *function(tf.ones([3])).numpy(), time.perf_counter())
+
+
+def test_clock_is_read_in_each_call_when_its_inputs_are_computed(measured: tuple[float, ...]) -> None:
+    started, first, last, _, ended = measured
     assert started <= first <= last - PAUSE
-    assert last <= time.perf_counter()
+    assert last <= ended
+
+
+def test_reading_waits_for_no_earlier_one(measured: tuple[float, ...]) -> None:
+    _, _, late, early, _ = measured
+    assert early <= late - PAUSE / 2

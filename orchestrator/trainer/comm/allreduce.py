@@ -34,11 +34,11 @@ def begin(adasum: bool = False) -> None:
 
 
 def allreduce_mean(gradients: list[tf.Tensor], config: TrainConfig) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """Return the means over all ranks, and two times (``clock.read``): float64 (2), on one rank none, float64 (0).
+    """Return the means over all ranks, and times (``clock.read``) for ``step_times.exchange``: float64 (2, groups).
 
     For compiled functions. Each group is reduced as soon as it is computed, while others are still being computed: such
-    communication costs no extra time. The times bound the rest: this rank has all its own gradients, and it has all
-    means. The wait for slower ranks lies between them.
+    communication costs no extra time. The times of a group are when this rank has its own gradients, and when it has
+    their means. On one rank there are none, float64 (0).
 
     The measurement adds no waiting on the host: the function ends after Horovod's operations, and these end on the host
     when the network has done its part (HOROVOD_ENABLE_ASYNC_COMPLETION is off by default).
@@ -46,14 +46,16 @@ def allreduce_mean(gradients: list[tf.Tensor], config: TrainConfig) -> tuple[lis
     if hvd.size() == 1:
         return gradients, tf.zeros([0], tf.float64)
     local_gradients = before_upcast(gradients, config)
-    ready = clock.read(local_gradients)
-    reduced = list(gradients)
+    reduced, ready, received = list(gradients), list[tf.Tensor](), list[tf.Tensor]()
     for number, group in enumerate(groups([gradient.shape for gradient in gradients])):
-        averaged = means([local_gradients[index] for index in group], config, f"gradients.{number}")
+        own = [local_gradients[index] for index in group]
+        averaged = means(own, config, f"gradients.{number}")
+        ready.append(clock.read(own))
+        received.append(clock.read([part for mean in averaged for part in sources(mean)]))
         for index, mean in zip(group, averaged, strict=True):
             reduced[index] = mean
     with tf.device("CPU:0"):
-        return reduced, tf.stack([ready, clock.read([part for mean in reduced for part in sources(mean)])])
+        return reduced, tf.stack([tf.stack(ready), tf.stack(received)])
 
 
 def before_upcast(gradients: list[tf.Tensor], config: TrainConfig) -> list[tf.Tensor]:

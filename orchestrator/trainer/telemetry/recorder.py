@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from orchestrator.schema import StepTimes, TrainConfig
 from orchestrator.trainer.telemetry import metrics, snapshots
 from orchestrator.trainer.telemetry.metrics import Metric
-from orchestrator.trainer.telemetry.step_times import EpochTimes, split_step
+from orchestrator.trainer.telemetry.step_times import EpochTimes, Exchange, split_step
 
 PUBLISH_SECONDS = 1.0
 Batch = TypeVar("Batch")
@@ -121,13 +121,13 @@ class Recorder:
         yield
         self._agreement_seconds = time.perf_counter() - started
 
-    def step(self, done: int, learning_rate: float, reducing: float, steps: int = 1) -> None:
+    def step(self, done: int, learning_rate: float, exchange: Exchange, steps: int = 1) -> None:
         """Record the end of one call.
 
         Args:
             done: Steps of the run that are done.
             learning_rate: Of the last step.
-            reducing: Seconds that the steps waited for gradients of other ranks.
+            exchange: Of the steps' gradients.
             steps: Steps of the call, each of which counts as their mean.
         """
         now = time.perf_counter()
@@ -137,7 +137,9 @@ class Recorder:
         self._metric(metrics.LEARNING_RATE).set(learning_rate)
         self._metric(metrics.PROGRESS).set(self.plan.progress(done))
         if self._traced:
-            self._observe(split_step(whole, self._blocked, reducing + self._agreement_seconds), steps)
+            parts = split_step(whole, self._blocked, exchange.waited + self._agreement_seconds)
+            self.times.add(parts, exchange, steps)
+            self._observe(parts, steps)
         else:
             self._metric(metrics.FIRST_STEP_SECONDS).set(whole)
         if not self._traced or now - self._published >= PUBLISH_SECONDS:
@@ -145,7 +147,6 @@ class Recorder:
         self._traced, self._agreement_seconds = True, 0.0
 
     def _observe(self, parts: StepTimes, steps: int) -> None:
-        self.times.add(parts, steps)
         observed = [(self._metric(metrics.STEP_SECONDS), sum(parts))]
         observed += [
             (self._metric(metrics.STEP_PART_SECONDS, part=name), time) for name, time in parts._asdict().items()

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -12,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from orchestrator.schema import StepTimes
 from orchestrator.trainer.telemetry import metrics, snapshots
 from orchestrator.trainer.telemetry.recorder import Plan, Recorder
-from orchestrator.trainer.telemetry.step_times import split_step
+from orchestrator.trainer.telemetry.step_times import Exchange, exchange, split_step
 from tests import samples
 
 RUN = {"run": "resnet20-mnist-1", "model": "resnet20", "dataset": "mnist", "rank": "1"}
@@ -49,7 +50,7 @@ def epoch(record: Recorder, steps: int, seconds: float = 0.02, reducing: float =
     """Record steps, each of which waits for its input as long as it works."""
     for number, _ in enumerate(record.epoch(1, slow(steps, seconds)), 1):
         time.sleep(seconds)
-        record.step(number, 0.1, reducing)
+        record.step(number, 0.1, Exchange(waited=reducing))
 
 
 def test_every_step_of_a_call_counts_as_long_as_their_mean(tmp_path: Path) -> None:
@@ -57,7 +58,7 @@ def test_every_step_of_a_call_counts_as_long_as_their_mean(tmp_path: Path) -> No
         for batch, (completed, steps) in enumerate(((1, 1), (5, 4))):
             for _ in record.epoch(1, [batch]):
                 time.sleep(0.04)
-                record.step(completed, 0.1, 0.01, steps)
+                record.step(completed, 0.1, Exchange(waited=0.01), steps)
         record.publish()
         assert value(tmp_path, "step_seconds_count") == 4
         assert 0.04 <= value(tmp_path, "step_seconds_sum") < 0.08
@@ -79,7 +80,7 @@ def test_resumed_run_starts_with_the_progress_of_the_first(tmp_path: Path) -> No
     with recorder(tmp_path, steps_before=6) as record:
         assert [value(tmp_path, name) for name in ("start_progress_ratio", "progress_ratio")] == [0.6, 0.6]
         for _ in record.epoch(1, [0]):
-            record.step(7, 0.1, 0.0)
+            record.step(7, 0.1, Exchange())
         assert [value(tmp_path, name) for name in ("start_progress_ratio", "progress_ratio")] == [0.6, 0.7]
 
 
@@ -123,14 +124,14 @@ def test_agreement_between_steps_counts_as_communication(tmp_path: Path) -> None
         for number, _ in enumerate(record.epoch(1, range(3)), 1):
             with record.measure_agreement():
                 time.sleep(0.02)
-            record.step(number, 0.1, 0.0)
+            record.step(number, 0.1, Exchange())
         assert value(tmp_path, "step_part_seconds_sum", part="communication") >= 2 * 0.02
 
 
 def test_pause_between_steps_counts_for_no_step(tmp_path: Path) -> None:
     with recorder(tmp_path) as record:
         for number, _ in enumerate(record.epoch(1, range(3)), 1):
-            record.step(number, 0.1, 0.0)
+            record.step(number, 0.1, Exchange())
             with record.pause():
                 time.sleep(0.5)
         assert value(tmp_path, "step_seconds_count") == 2
@@ -141,6 +142,34 @@ def test_step_parts_sum_to_the_step_even_if_clocks_jump() -> None:
     assert split_step(1.0, 0.25, 0.5) == StepTimes(0.25, 0.25, 0.5)
     assert split_step(1.0, 0.25, 3600.0) == StepTimes(0.25, 0.0, 0.75)
     assert split_step(1.0, 0.25, -3600.0) == StepTimes(0.25, 0.75, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("ready", "received", "hidden", "waited"),
+    [
+        ([1.0], [1.5], 0.0, 0.5),
+        ([1.0, 2.0, 3.0], [1.25, 2.25, 3.25], 0.5, 0.25),
+        ([1.0, 2.0, 3.0], [2.5, 2.75, 4.0], 1.75, 1.0),  # the second waits for the first one
+        ([3.0, 1.0, 2.0], [3.25, 5.0, 2.25], 2.0, 2.0),  # in any order; one lasts longer than all others
+        ([1.0, 1.0], [1.0, 1.0], 0.0, 0.0),
+    ],
+)
+def test_an_exchange_is_hidden_until_the_last_gradients_are_computed(
+    ready: list[float], received: list[float], hidden: float, waited: float
+) -> None:
+    assert exchange(np.array([[ready, received]])) == (hidden, waited)
+    assert exchange(np.array([[ready, received]] * 3)) == (3 * hidden, 3 * waited)
+
+
+def test_share_of_the_exchange_that_is_hidden_is_of_the_steps_that_count(tmp_path: Path) -> None:
+    with recorder(tmp_path) as record:
+        steps = [Exchange(9.0, 0.0), Exchange(1.0, 0.5), Exchange(2.0, 0.5)]
+        for number, (measured, _) in enumerate(zip(steps, record.epoch(1, range(3)), strict=True), 1):
+            record.step(number, 0.1, measured)
+        assert record.times.hidden_share == 0.75
+        for _ in record.epoch(2, [0]):
+            record.step(4, 0.1, Exchange())
+        assert record.times.hidden_share is None
 
 
 def test_epoch_of_only_the_first_step_has_no_mean(tmp_path: Path) -> None:
@@ -164,7 +193,7 @@ def test_median_is_of_steps_after_the_first(tmp_path: Path) -> None:
         for steps, seconds in ((1, 0.1), (4, 0.04)):
             for _ in record.epoch(1, [0]):
                 time.sleep(seconds)
-                record.step(steps, 0.1, 0.0, steps)
+                record.step(steps, 0.1, Exchange(), steps)
             assert record.times.median == pytest.approx(seconds / steps, abs=0.02)
 
 
@@ -174,7 +203,7 @@ def test_median_counts_every_step_of_a_call(tmp_path: Path) -> None:
             zip(record.epoch(1, [1, 1, 1, 5]), (0, 0.05, 0.05, 0.05), strict=True)
         ):
             time.sleep(seconds)
-            record.step(number, 0.1, 0.0, steps)
+            record.step(number, 0.1, Exchange(), steps)
         assert record.times.median == pytest.approx(0.01, abs=0.005)
 
 
@@ -223,6 +252,6 @@ def test_long_epoch_is_published_while_it_runs(tmp_path: Path) -> None:
         counts = set()
         for number, _ in enumerate(record.epoch(1, range(30)), 1):
             time.sleep(0.05)
-            record.step(number, 0.1, 0.0)
+            record.step(number, 0.1, Exchange())
             counts.add(value(tmp_path, "images_total"))
     assert len(counts) >= 2
