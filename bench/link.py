@@ -1,10 +1,11 @@
 """Measure training over a slow link: ``make bench-link`` writes build/link.md. Needs root and ``tc`` (Debian's
 iproute2).
 
-Two local nodes of a core each train a network; Linux' token bucket filter (tc-tbf(8)) on each node's interface limits
-what it sends. First `check` measures a step over Gloo and over MPI, from which the controller is chosen. Then runs
-follow each other, in the opposite order every other round: with the chosen settings, with Horovod's own cycle and no
-compression, and over each controller. Earlier runs' measurements of the link are deleted before each.
+Two local nodes of a core each, which several ranks may share, train a network; Linux' token bucket filter (tc-tbf(8))
+on each node's interface limits what it sends. First `check` measures a step over Gloo and over MPI, from which the
+controller is chosen. Then runs follow each other, in the opposite order every other round: with the chosen settings,
+with Horovod's own cycle and no compression, over each controller, and with several ranks per node also without means
+within nodes first. Earlier runs' measurements of the link are deleted before each.
 """
 
 import argparse
@@ -18,11 +19,12 @@ from orchestrator.runs.gloo_or_mpi import CONTROLLERS
 from orchestrator.schema import CheckResult
 
 NODES = ("bench-head", "bench-worker-0")
-TRAIN = ("--dataset", "synthetic", "--batch-size", "32", "--epochs", "2", "--json")
+TRAIN = ("--dataset", "synthetic", "--epochs", "2", "--json")
 HOROVODS = (
     *("--controller", "gloo", "--cycle-time", str(HOROVODS_CYCLE), "--compression", "none"),
     *("--env", "HOROVOD_CYCLE_ON_ENQUEUE=0"),
 )
+FLAT = "without means within nodes first"
 BUCKET, LATENCY = "256kb", "10ms"  # of the token bucket: largest burst, and longest time that packets queue
 FREE = "free"
 INTERFACE = "eth0"  # of a local node
@@ -50,7 +52,7 @@ def problem(discipline: Sequence[str]) -> str:
 
 
 def trained(b: Bench, *options: str) -> float:
-    """Return the images/s of both ranks together in the last epoch."""
+    """Return the images/s of all ranks together in the last epoch."""
     b.run("ssh", NODES[0], "--", "find", "/shared/runs", "-name", ".orchestrator-*", "-delete")
     results = json.loads(b.run("train", *options, *TRAIN))
     return float(results["epochs"][-1]["images_per_second"])
@@ -63,7 +65,7 @@ def step(b: Bench, controller: str) -> float:
     )
 
 
-def rows(b: Bench, rate: str, rounds: int, arguments: tuple[str, ...]) -> list[Row]:
+def rows(b: Bench, rate: str, rounds: int, arguments: tuple[str, ...], slots: int) -> list[Row]:
     """Measure steps and runs at one rate.
 
     Args:
@@ -71,6 +73,7 @@ def rows(b: Bench, rate: str, rounds: int, arguments: tuple[str, ...]) -> list[R
         rate: Limit in tc's notation, or FREE.
         rounds: Number of rounds.
         arguments: The network, and more options for every run.
+        slots: Ranks of each node.
 
     Returns:
         Rows of the table.
@@ -82,6 +85,7 @@ def rows(b: Bench, rate: str, rounds: int, arguments: tuple[str, ...]) -> list[R
     others = {
         f"Horovod's cycle, 32 bits, link {rate}": HOROVODS,
         **{f"over {way}, link {rate}": ("--controller", way) for way in CONTROLLERS},
+        **({f"{FLAT}, link {rate}": ("--no-hierarchical",)} if slots > 1 else {}),
     }
     contestants = {
         way: lambda options=options: trained(b, *arguments, *options) for way, options in {chosen: (), **others}.items()
@@ -98,14 +102,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--model", default="resnet50")
     parser.add_argument("--image-size", type=int, default=128, help="the smaller, the more the link counts")
+    parser.add_argument("--batch-size", type=int, default=32)
+    parser.add_argument("--slots", type=int, default=1, help="ranks per node")
     parser.add_argument("--precision", default="auto", help="precision of train; default: the fastest")
     args = parser.parse_args()
     with bench() as b:
-        b.run("deploy", "--nodes", str(len(NODES)), "--no-monitoring")
+        b.run("deploy", "--nodes", str(len(NODES)), "--slots", str(args.slots), "--no-monitoring")
         measured: list[Row] = []
-        options = (args.model, "--image-size", str(args.image_size), "--precision", args.precision)
+        shape_of_step = ("--image-size", str(args.image_size), "--batch-size", str(args.batch_size))
+        options = (args.model, *shape_of_step, "--precision", args.precision)
         for rate in args.rate or (FREE, "1gbit"):
-            measured += rows(b, rate, args.rounds, options)
+            measured += rows(b, rate, args.rounds, options, args.slots)
             write("link", measured, args.rounds, machine())
 
 

@@ -44,9 +44,9 @@ def predict(
     precision: Annotated[str | None, key("train.precision")] = None,
     compression: Annotated[str | None, key("train.compression")] = None,
     backward_passes_per_step: Annotated[int | None, key("train.backward_passes_per_step")] = None,
+    hierarchical: Annotated[bool | None, key("train.hierarchical", "--hierarchical/--no-hierarchical")] = None,
     engine: prediction_options.EngineName = "ours",
     slots: prediction_options.Slots = None,
-    hierarchical: prediction_options.Hierarchical = False,
     step_seconds: prediction_options.StepSeconds = None,
     images_per_second: prediction_options.Rate = None,
     cores: prediction_options.Cores = None,
@@ -74,7 +74,7 @@ def predict(
     flags = {
         "train.model": model, "train.dataset": dataset, "train.batch_size": batch_size, "train.epochs": epochs,
         "train.image_size": image_size, "train.precision": precision, "train.compression": compression,
-        "train.backward_passes_per_step": backward_passes_per_step,
+        "train.backward_passes_per_step": backward_passes_per_step, "train.hierarchical": hierarchical,
     }  # fmt: skip
     config = chosen_cluster.load_config(config_file, name, flags)
     recipes.require(config.train)
@@ -85,7 +85,7 @@ def predict(
     if make_profile:
         prediction_sources.make_profile(config, overrides)
     config = prediction_sources.with_nodes(config, overrides)
-    view, predicted = _forecasts(config, overrides, counts, chosen_engine, hierarchical)
+    view, predicted = _forecasts(config, overrides, counts, chosen_engine)
     predicted = [_completed(each, view, node_price) for each in predicted]
     limits = prediction_options.limits(limit, budget, config.currency)
     if limits:
@@ -95,7 +95,7 @@ def predict(
 
 
 def _forecasts(
-    config: Config, overrides: Overrides, counts: Sequence[int], engine: Engine, hierarchical: bool
+    config: Config, overrides: Overrides, counts: Sequence[int], engine: Engine
 ) -> tuple[View, list[Forecast]]:
     """Return the inputs of forecasts, and the forecast of each number of nodes in ``counts`` without time and price."""
     history = prediction_inputs.History(state.for_cluster(config.name))
@@ -104,7 +104,8 @@ def _forecasts(
     counts = prediction_options.nodes_with_ranks(counts, without)
     connected, link = prediction_links.connection(config, rank_step, overrides, history, max(counts))
     options = _options(config, source.precision, engine)
-    predicted = forecast.forecast(rank_step, replace(connected, hierarchical=hierarchical), counts, options)
+    connected = replace(connected, hierarchical=config.train.hierarchical)
+    predicted = forecast.forecast(rank_step, connected, counts, options)
     text = "; ".join([source.text, *[prediction_options.HEAD_WITHOUT_RANKS] * without])
     view = View(config, options, rank_step, text, link)
     return view, [replace(each, nodes=each.nodes + without) for each in predicted]

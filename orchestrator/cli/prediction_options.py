@@ -71,9 +71,6 @@ Slots = Annotated[
         " one.",
     ),
 ]
-Hierarchical = Annotated[
-    bool, typer.Option("--hierarchical", help="Reduce within each node first, then between nodes.")
-]
 EngineName = Annotated[
     str,
     typer.Option("--engine", metavar="NAME", help=f"Program that exchanges gradients: {', '.join(ENGINES)}."),

@@ -76,6 +76,7 @@ def train(
     xla: Annotated[bool | None, key("train.xla", "--xla/--no-xla")] = None,
     backward_passes_per_step: Annotated[int | None, key("train.backward_passes_per_step")] = None,
     compression: Annotated[str | None, key("train.compression")] = None,
+    hierarchical: Annotated[bool | None, key("train.hierarchical", "--hierarchical/--no-hierarchical")] = None,
     fp16_allreduce: Annotated[bool | None, key("train.fp16_allreduce", "--fp16-allreduce/--no-fp16-allreduce")] = None,
     gradient_predivide_factor: Annotated[float | None, key("train.gradient_predivide_factor")] = None,
     adasum: Annotated[bool | None, key("train.adasum", "--adasum/--no-adasum")] = None,

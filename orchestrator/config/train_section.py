@@ -80,6 +80,11 @@ class Train(Section):
         description="type in which gradients are sent: none (unchanged), fp16, bf16, or auto (bf16 if layers compute in"
         " it and it is at least 15 % faster); default: the recipe's, or auto",
     )
+    hierarchical: bool | None = Field(
+        None,
+        description="average gradients in 16 bits within each node first, then between nodes, if each has several"
+        " ranks; default: the recipe's, or if that is at least 15 % faster",
+    )
     fp16_allreduce: bool = Field(False, description="the same as compression: fp16, under Horovod's name")
     gradient_predivide_factor: float | None = Field(
         None, gt=0, description="divide gradients by this before they are added; default: the recipe's, or 1"

@@ -73,14 +73,15 @@ def latencies(nodes: int, ranks: int) -> tuple[int, int]:
 class Topology:
     """Ranks on nodes: ``slots`` ranks on each of ``nodes``, connected by ``local`` within a node and ``link`` between.
 
-    If ``hierarchical``, the ranks of a node reduce first, and one part of each goes around among nodes.
+    If ``hierarchical``, the ranks of a node reduce first, and one part of each goes around among nodes. None: a flat
+    ring, except that our trainer may choose otherwise (``communication_overlap``).
     """
 
     nodes: int
     slots: int
     link: Link
     local: Link
-    hierarchical: bool = False
+    hierarchical: bool | None = None
 
     @property
     def ranks(self) -> int:

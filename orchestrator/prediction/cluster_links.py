@@ -50,7 +50,7 @@ class Connection:
     link: Link
     local: Link
     slots: int = 1
-    hierarchical: bool = False
+    hierarchical: bool | None = None
     points: Sequence[Point] = ()
     unmeasured: Doubt = NAMED
 

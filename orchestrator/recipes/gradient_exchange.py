@@ -8,7 +8,7 @@ from orchestrator.errors import ConfigError
 from orchestrator.recipes.select_recipe import recipe
 from orchestrator.schema import TrainConfig
 
-KEYS = ("backward_passes_per_step", "compression", "gradient_predivide_factor", "adasum")
+KEYS = ("backward_passes_per_step", "compression", "hierarchical", "gradient_predivide_factor", "adasum")
 # Milliseconds. Our trainer begins a cycle when it has gradients; a longer one only costs ranks less that compute.
 CYCLE_TIME = 25.0
 OF_LAUNCH = ("cycle_time", "fusion_threshold", "autotune")  # keys of recipes that are not keys of TrainConfig

@@ -47,6 +47,7 @@ class Settings(Section):
     power: Positive = 0.5
     backward_passes_per_step: int = Field(1, ge=1, le=10_000)
     compression: Compression = "auto"
+    hierarchical: bool | None = None
     gradient_predivide_factor: Positive = 1.0
     adasum: bool = False
     cycle_time: float = Field(5.0, ge=0, le=MAX_CYCLE)

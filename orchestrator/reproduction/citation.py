@@ -104,7 +104,7 @@ def _training(config: TrainConfig) -> list[str]:
     """Return the options of a training run; whether images are augmented, and XLA, also if the answer is no."""
     answers = {key: getattr(config, key) for key in ("augment", "xla")}
     words = [f"--{'' if yes else 'no-'}{key}" for key, yes in answers.items() if yes is not None]
-    words += [f"--{key.replace('_', '-')}" for key in ("adasum", "save_model") if getattr(config, key)]
+    words += [f"--{key.replace('_', '-')}" for key in ("hierarchical", "adasum", "save_model") if getattr(config, key)]
     skipped = [key for key in ("on_bad_sample", "on_nan") if getattr(config, key) == "skip"]
     return [*_options(config, OF_TRAIN), *words, *_options(config, skipped)]
 

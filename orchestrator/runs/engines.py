@@ -95,7 +95,7 @@ def resolved(train: Train, config: TrainConfig) -> TrainConfig:
     if train.engine == "ours":
         return config
     compression = "none" if config.compression == "auto" else config.compression
-    return config.model_copy(update={"compression": compression, "xla": False})
+    return config.model_copy(update={"compression": compression, "hierarchical": False, "xla": False})
 
 
 Limit = tuple[Callable[[Any], bool], str]
@@ -111,6 +111,7 @@ def _limits(train: Train) -> Mapping[str, Limit]:
         "augment": (lambda augment: not augment, "images as they are: --no-augment"),
         "precision": (lambda precision: precision in PRECISIONS, f"--precision {' or '.join(PRECISIONS)}"),
         "compression": (lambda kind: kind in compressions, f"--compression {' or '.join(engine.compressions)}"),
+        "hierarchical": (lambda first: not first, "no --hierarchical"),
         "optimizer": (lambda optimizer: optimizer == "sgd", "sgd alone"),
         "clip_norm": (lambda norm: norm is None, "no clipping"),
         "xla": (lambda xla: not xla, "no --xla"),

@@ -1,6 +1,7 @@
 """Predict runs as they start, and compare their predictions with what they measured."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from orchestrator import state
@@ -66,6 +67,7 @@ def predicted(
     group = gradient_groups.largest("ours", run.fusion_threshold)
     compression = possible(config.compression, step_profile.precision, adasum=config.adasum)
     options = Options(compression=compression, passes=config.backward_passes_per_step, group=group)
+    connected = replace(connected, hierarchical=config.hierarchical)
     (expected,) = forecast(rank_step, connected, [run.np // connected.slots], options)
     rate = expected.images_per_second
     return Predicted(

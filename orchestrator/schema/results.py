@@ -108,8 +108,8 @@ class Communication(File):
     (``trainer/comm/allreduce``). With ``autotune``, these two are the initial values, and ``autotune.csv`` in the run's
     directory lists the values that were tried.
     ``route``: "allreduce" is Horovod's, of ``groups`` of gradients; "exchange" is an alltoall, sums in float32, and an
-    allgather, or between two ranks an alltoall of all gradients; "none" stands for a single rank. ``bytes_per_step`` is
-    the size of one rank's gradients.
+    allgather, or between two ranks an alltoall of all gradients; "hierarchical" is an exchange within nodes first;
+    "none" stands for a single rank. ``bytes_per_step`` is the size of one rank's gradients.
     """
 
     controller: str
@@ -117,7 +117,7 @@ class Communication(File):
     cycle_time: float
     fusion_threshold: float
     autotune: bool
-    route: Literal["none", "allreduce", "exchange", "adasum"]
+    route: Literal["none", "allreduce", "exchange", "hierarchical", "adasum"]
     groups: int
     bytes_per_step: int
 
@@ -193,8 +193,8 @@ class Checkpoint(File):
     """Content of a checkpoint's checkpoint.json: the state of the run. ``epochs`` are all evaluated epochs of the run.
 
     ``trained`` is the result of training ``epoch``, None within the epoch.
-    ``precision``, ``compression``, ``convolutions`` and ``xla`` are what "auto", or None, resolved to; a run that
-    resumes keeps them.
+    ``precision``, ``compression``, ``hierarchical``, ``convolutions`` and ``xla`` are what "auto", or None, resolved
+    to; a run that resumes keeps them, those of the exchange only with as many ranks.
     """
 
     epoch: int
@@ -202,6 +202,7 @@ class Checkpoint(File):
     world: int
     precision: Precision = "auto"
     compression: Compression = "none"
+    hierarchical: bool | None = None
     convolutions: dict[str, str] | None = None
     xla: bool | None = None
     trained: Trained | None

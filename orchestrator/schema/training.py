@@ -80,7 +80,8 @@ class TrainConfig(File):
       al. 2017, section 2.1).
     - An epoch has only whole steps: images that do not fill a step are left out, different ones in each epoch.
 
-    ``compression`` is the type to which gradients are rounded while they travel. They are divided by
+    ``compression`` is the type to which gradients are rounded while they travel. If ``hierarchical``, ranks average
+    gradients in 16 bits within their node first; None measures whether that is faster. They are divided by
     ``gradient_predivide_factor`` before they are added, and multiplied by it afterwards, for sums larger than 16 bits
     can hold. ``adasum``: gradients of ranks are added by Maleki et al. 2020, "Scaling Distributed Training with
     Adaptive Summation" (arXiv 2006.02924), instead of averaged; the peak of the learning rate then does not grow with
@@ -134,6 +135,7 @@ class TrainConfig(File):
     xla: bool | None = None
     backward_passes_per_step: int = 1
     compression: Compression = "none"
+    hierarchical: bool | None = None
     convolutions: dict[str, str] | None = None
     gradient_predivide_factor: float = 1.0
     adasum: bool = False

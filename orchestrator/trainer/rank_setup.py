@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
 from orchestrator.trainer import gpu_of_rank
-from orchestrator.trainer.autotune import choose_compression, choose_convolutions, choose_precision, choose_xla
+from orchestrator.trainer.autotune import choose_convolutions, choose_exchange, choose_precision, choose_xla
 from orchestrator.trainer.comm import allreduce, compressed
 from orchestrator.trainer.data import batches, local_copy
 from orchestrator.trainer.models import he_initializer, networks_by_name
@@ -164,8 +164,7 @@ def build(config: TrainConfig, directory: Path) -> Trainer:
         networks_by_name.prepare_for_xla(model)
     choices = choose_convolutions.choose(config, model, config.batch_size)
     gradients = sum(4 * math.prod(variable.shape) for variable in model.trainable_variables)
-    chosen = choose_compression.choose(config, directory, gradients)
-    config = config.model_copy(update={"convolutions": choices, "compression": chosen})
+    config = choose_exchange.choose(config.model_copy(update={"convolutions": choices}), directory, gradients)
     drawn = he_initializer.draw_in_background(model)
     optimizer = optimizers.build(config)
     optimizer.build(model.trainable_variables)

@@ -34,7 +34,7 @@ def main(run_directory: Path) -> int:
     allreduce.begin(config.adasum)
     results.say(f"{hvd.size()} ranks: reading {config.dataset}, building {config.model}")
     chosen = checkpoint.unchosen(config)
-    config = rank_setup.prepare(checkpoint.with_resumed_choices(config))
+    config = rank_setup.prepare(checkpoint.with_resumed_choices(config, hvd.size()))
     trainer = _build_trainer(config, run_directory)
     trainer.chosen = chosen
     gc.freeze()  # the objects of the imports stay

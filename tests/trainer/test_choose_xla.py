@@ -40,4 +40,4 @@ def test_choice_is_recorded_and_kept_when_resumed(tmp_path: Path) -> None:
     assert written.config.xla is False
     assert "xla" in written.chosen
     saved = next((run / "checkpoints").glob("epoch-*"))
-    assert checkpoint.with_resumed_choices(samples.train_config(resume=str(saved))).xla is False
+    assert checkpoint.with_resumed_choices(samples.train_config(resume=str(saved)), 1).xla is False

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from orchestrator.trainer.comm import compressed
+from orchestrator.trainer.comm import exchange
 from orchestrator.trainer.tensorflow_operations import casts, library, momentum
 
 RATE, MOMENTUM, DECAY = (tf.constant(number) for number in (0.1, 0.9, 1e-4 / 9))
@@ -59,10 +59,10 @@ def test_bits_are_those_of_tensorflows_operations(
 def test_means_of_two_have_the_same_bits(
     shape: tuple[int, ...], kind: str, decay: "tf.Tensor | None", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one_pass = updated(shape, kind, decay, combine=lambda *pair: compressed.mean(pair, 1.0))
+    one_pass = updated(shape, kind, decay, combine=lambda *pair: exchange.mean(pair, 1.0))
     monkeypatch.setattr(library, "load", lambda: None)
     for actual, expected in zip(
-        one_pass, updated(shape, kind, decay, combine=lambda *pair: compressed.mean(pair, 1.0)), strict=True
+        one_pass, updated(shape, kind, decay, combine=lambda *pair: exchange.mean(pair, 1.0)), strict=True
     ):
         np.testing.assert_array_equal(actual, expected)
 
@@ -78,8 +78,8 @@ def undone(combine: Combine, kind: str = "bfloat16", other: tuple[int, ...] = (4
 @pytest.mark.parametrize(
     ("tensors", "combine"),
     [
-        (2, lambda *pair: compressed.mean(pair, 1.0)),
-        (1, lambda *pair: compressed.mean(pair, 2.0)),
+        (2, lambda *pair: exchange.mean(pair, 1.0)),
+        (1, lambda *pair: exchange.mean(pair, 2.0)),
         (1, lambda one, other: (one + other) * 0.25),
         (1, lambda one, other: (one - other) * 0.5),
         (1, lambda one, _: one * 0.5),

@@ -37,7 +37,8 @@ from orchestrator.trainer.results import say
 from orchestrator.trainer.stop_conditions import StopControl
 
 STATE_FILE, RANKS_FILE, CHECKPOINT_FILE = "state", "ranks.npz", "checkpoint.json"
-AUTO_KEYS = ("precision", "compression", "convolutions", "xla")  # a resumed run keeps what "auto" or None became
+EXCHANGE_KEYS = ("compression", "hierarchical")  # depend on the number of ranks
+AUTO_KEYS = ("precision", *EXCHANGE_KEYS, "convolutions", "xla")  # a resumed run keeps what "auto" or None became
 Arrays = dict[str, np.ndarray]
 # What reading a missing, truncated or damaged checkpoint raises.
 UNUSABLE = (OSError, LookupError, ValueError, EOFError, zipfile.BadZipFile, AssertionError, tf.errors.OpError)
@@ -87,6 +88,7 @@ class CheckpointManager:
             world=hvd.size(),
             precision=trainer.config.precision,
             compression=trainer.config.compression,
+            hierarchical=trainer.config.hierarchical,
             convolutions=trainer.config.convolutions,
             xla=trainer.config.xla,
             trained=trained,
@@ -177,8 +179,11 @@ def unchosen(config: TrainConfig) -> list[str]:
     return [key for key in AUTO_KEYS if getattr(config, key) in ("auto", None)]
 
 
-def with_resumed_choices(config: TrainConfig) -> TrainConfig:
-    """Return ``config`` with the resumed run's choices for "auto", which might be chosen differently now."""
+def with_resumed_choices(config: TrainConfig, world: int) -> TrainConfig:
+    """Return ``config`` with the resumed run's choices for "auto", which might be chosen differently now.
+
+    Those of the exchange count only if this run has as many ranks: ``world``.
+    """
     auto_keys = unchosen(config)
     if not auto_keys or config.resume is None:
         return config
@@ -186,7 +191,8 @@ def with_resumed_choices(config: TrainConfig) -> TrainConfig:
         point = Checkpoint.model_validate_json((Path(config.resume) / CHECKPOINT_FILE).read_text())
     except (OSError, ValueError):
         return config  # reported later, when the whole file is validated
-    return config.model_copy(update={key: getattr(point, key) for key in auto_keys})
+    kept = [key for key in auto_keys if point.world == world or key not in EXCHANGE_KEYS]
+    return config.model_copy(update={key: getattr(point, key) for key in kept})
 
 
 def _name(point: Checkpoint) -> str:

@@ -85,9 +85,9 @@ def means(group: list[tf.Tensor], config: TrainConfig, name: str) -> list[tf.Ten
     Returns:
         The means, in the order of ``group``.
     """
+    if route(config) in ("exchange", "hierarchical"):
+        return compressed.means(group, config, name)
     predivide = config.gradient_predivide_factor
-    if route(config) == "exchange":
-        return compressed.means(group, config.compression, predivide, name)
     compression = hvd.Compression.fp16 if config.compression == "fp16" else hvd.Compression.none
     if config.adasum:  # one by one: hvd.grouped_allreduce of Horovod 0.28.1 fails with it
         return [
@@ -106,7 +106,9 @@ def route(config: TrainConfig) -> str:
         return "adasum"
     if config.compression == "none":
         return "exchange" if hvd.size() == 2 and not on_gpu() else "allreduce"
-    return "allreduce" if config.compression == "fp16" and on_gpu() else "exchange"
+    if config.compression == "fp16" and on_gpu():
+        return "allreduce"
+    return "hierarchical" if config.hierarchical else "exchange"
 
 
 def on_gpu() -> bool:

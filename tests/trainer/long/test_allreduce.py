@@ -9,26 +9,36 @@ import tensorflow as tf
 from orchestrator.trainer.comm import allreduce
 from tests.trainer import launcher
 
+# Ranks 0 and 1, ranks 2 and 3, and so on, as if each pair were on a node of its own.
+TWO_PER_NODE = """
+pair, same = hvd.rank() // 2 * 2, range(hvd.rank() % 2, hvd.size(), 2)
+exchange.find_neighbours = lambda: exchange.Neighbours([pair, pair + 1], list(same)) if hvd.size() > 2 else None
+"""
 # Every rank can compute all ranks' gradients, so it knows the mean. Groups are small, so that there are several.
 EVERY_WAY = """
 import hashlib, sys
 import horovod.tensorflow as hvd, numpy as np, tensorflow as tf
-from orchestrator.trainer.comm import allreduce
+from orchestrator.trainer.comm import allreduce, exchange
 from tests import samples
 
 SHAPES = [(3, 3, 4, 8), (8,), (33, 10), (1,), (700, 3)]
 allreduce.GROUP_BYTES = 4096
 allreduce.begin()
+# NODES
 def of(rank):
     random = np.random.default_rng(rank)
     return [random.standard_normal(shape).astype(np.float32) for shape in SHAPES]
 everyones = [of(rank) for rank in range(hvd.size())]
 means = [np.mean([mine[n].astype(np.float64) for mine in everyones], axis=0) for n in range(len(SHAPES))]
 largest = max(float(np.abs(one).max()) for mine in everyones for one in mine)
+HIERARCHICAL = hvd.size() > 3
+ROUNDED = 3 if HIERARCHICAL else 2
 UNIT = {"none": 2.0**-22, "fp16": 2.0**-11, "bf16": 2.0**-8}  # half a last bit, of numbers up to 1
 for compression, unit in UNIT.items():
     for predivide in (1.0, 2.0):
-        config = samples.train_config(compression=compression, gradient_predivide_factor=predivide)
+        config = samples.train_config(
+            compression=compression, gradient_predivide_factor=predivide, hierarchical=HIERARCHICAL
+        )
         @tf.function
         def step():
             return allreduce.allreduce_mean([tf.constant(one) for one in of(hvd.rank())], config)[0]
@@ -37,7 +47,7 @@ for compression, unit in UNIT.items():
             found = [one.numpy() for one in step()]
         for one, mean in zip(found, means, strict=True):
             assert one.dtype == np.float32 and one.shape == mean.shape
-            np.testing.assert_allclose(one, mean, rtol=0, atol=2 * unit * largest)
+            np.testing.assert_allclose(one, mean, rtol=0, atol=ROUNDED * unit * largest)
         digests = hvd.allgather_object(hashlib.sha256(b"".join(one.tobytes() for one in found)).hexdigest())
         assert len(set(digests)) == 1, (compression, digests)
         print(f"rank {hvd.rank()}: {compression} by {allreduce.route(config)}")
@@ -73,14 +83,15 @@ print(f"rank {hvd.rank()}: the same bits")
 JITTER = """
 import hashlib, sys, time
 import horovod.tensorflow as hvd, numpy as np, tensorflow as tf
-from orchestrator.trainer.comm import allreduce
+from orchestrator.trainer.comm import allreduce, exchange
 from tests import samples
 
 allreduce.GROUP_BYTES = 400_000
 allreduce.begin()
+# NODES
 random, moments = np.random.default_rng(hvd.rank()), np.random.default_rng([7, hvd.rank()])
 gradients = [random.standard_normal(30_000 + 777 * number).astype(np.float32) for number in range(7)]
-config = samples.train_config(compression=sys.argv[1])
+config = samples.train_config(compression=sys.argv[1], hierarchical=hvd.size() > 3)
 def late(number):
     time.sleep(float(moments.random()) * 0.01)
     return gradients[number]
@@ -114,15 +125,16 @@ assert (allreduce.route(config), allreduce.scale(config)) == ("adasum", 1)
 def printed_lines(directory: Path, program: str, ranks: int, *words: str, controller: str = "gloo") -> set[str]:
     """Return the output of ranks that all succeed."""
     path = directory / "program.py"
-    path.write_text(program)
+    path.write_text(program.replace("# NODES\n", TWO_PER_NODE))
     output = launcher.launch(directory / "run", [sys.executable, str(path), *words], ranks, controller)
     assert output.returncode == 0, output.stdout
     return {line.partition(">:")[2] for line in output.stdout.splitlines() if ">:rank " in line}
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [2, 3, 4, 6])
 def test_means_are_exact_to_half_a_bit_and_equal_on_all_ranks(tmp_path: Path, ranks: int) -> None:
-    routes = {"none": "exchange" if ranks == 2 else "allreduce", "fp16": "exchange", "bf16": "exchange"}
+    half = "hierarchical" if ranks > 3 else "exchange"
+    routes = {"none": "exchange" if ranks == 2 else "allreduce", "fp16": half, "bf16": half}
     lines = printed_lines(tmp_path, EVERY_WAY, ranks)
     assert lines == {f"rank {rank}: {kind} by {way}" for rank in range(ranks) for kind, way in routes.items()}
 
@@ -133,10 +145,10 @@ def test_bfloat16_gradients_travel_without_upcast(tmp_path: Path, ranks: int) ->
     assert printed_lines(tmp_path, WIDENED, ranks) == output
 
 
-@pytest.mark.parametrize("compression", ["none", "bf16"])
-def test_sum_of_three_ranks_is_independent_of_timing(tmp_path: Path, compression: str) -> None:
-    lines = printed_lines(tmp_path, JITTER, 3, compression)
-    assert lines == {f"rank {rank}: 1 different results of 40" for rank in range(3)}
+@pytest.mark.parametrize(("compression", "ranks"), [("none", 3), ("bf16", 3), ("bf16", 4)])
+def test_sums_are_independent_of_timing(tmp_path: Path, compression: str, ranks: int) -> None:
+    lines = printed_lines(tmp_path, JITTER, ranks, compression)
+    assert lines == {f"rank {rank}: 1 different results of 40" for rank in range(ranks)}
 
 
 def test_adasum_equals_the_paper(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Properties of a predicted step for any node and link."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -105,6 +106,23 @@ def test_hierarchical_ring_has_fewer_latencies_between_nodes() -> None:
     slow, fast = Link(1e-3, 1e-9, 1e-9), Link(1e-6, 1e-11, 1e-11)
     flat, by_level = (Topology(16, 8, slow, fast, hierarchical) for hierarchical in (False, True))
     assert by_level.seconds(1 << 20) < flat.seconds(1 << 20)
+
+
+def seconds_of_step(local: Link, hierarchical: bool | None, **options: Any) -> float:
+    """Return the seconds of a step of 4 ranks on each of 4 nodes, which 1 Gbit/s connects."""
+    rank_step = single_rank.from_step(32, 1.0, (Gradient(100e6, 1.0),), cores=1.0)
+    topology = Topology(4, 4, Link(1e-4, 8e-9, 8e-9), local, hierarchical)
+    return communication_overlap.predict(rank_step, topology, Options(group=60e6, **options)).seconds
+
+
+def test_trainer_chooses_means_within_nodes_first_in_16_bits() -> None:
+    fast, slow = Link(1e-6, 1e-11, 1e-11), Link(1e-6, 9e-9, 9e-9)
+    for options in ({"compression": "bf16"}, {"compression": "fp16"}):
+        assert seconds_of_step(fast, None, **options) == seconds_of_step(fast, True, **options)
+        assert seconds_of_step(fast, None, **options) < seconds_of_step(fast, False, **options)
+        assert seconds_of_step(slow, None, **options) == seconds_of_step(slow, False, **options)
+    for options in ({"compression": "none"}, {"compression": "fp16", "engine": "horovod"}):
+        assert seconds_of_step(fast, None, **options) == seconds_of_step(fast, False, **options)
 
 
 def test_cores_that_communicate_do_not_compute_meanwhile() -> None:

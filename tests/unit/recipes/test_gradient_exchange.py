@@ -14,7 +14,13 @@ from orchestrator.runs import jobs
 from orchestrator.state import StateDir
 from tests import builders
 
-PLAIN = {"backward_passes_per_step": 1, "compression": "auto", "gradient_predivide_factor": 1.0, "adasum": False}
+PLAIN = {
+    "backward_passes_per_step": 1,
+    "compression": "auto",
+    "hierarchical": None,
+    "gradient_predivide_factor": 1.0,
+    "adasum": False,
+}
 Making = Callable[..., Train]
 
 
@@ -36,6 +42,8 @@ def own(tmp_path: Path) -> Making:
         ("common: {compression: bf16}", {"fp16_allreduce": True}, {"compression": "fp16"}),
         ("common: {compression: bf16}", {"compression": "none"}, {"compression": "none"}),
         ("common: {backward_passes_per_step: 4}", {"backward_passes_per_step": 2}, {"backward_passes_per_step": 2}),
+        ("common: {hierarchical: false}", {}, {"hierarchical": False}),
+        ("common: {hierarchical: false}", {"hierarchical": True}, {"hierarchical": True}),
         ("common: {gradient_predivide_factor: 2}", {}, {"gradient_predivide_factor": 2.0}),
     ],
 )

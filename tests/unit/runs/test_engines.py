@@ -24,6 +24,7 @@ REFUSED: list[dict[str, Any]] = [
     {"backward_passes_per_step": 2},
     {"gradient_predivide_factor": 2.0},
     {"adasum": True},
+    {"hierarchical": True},
     {"max_time": 60.0},
     {"checkpoint_every": 60.0},
     {"save_model": True},
