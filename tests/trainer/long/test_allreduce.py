@@ -121,6 +121,15 @@ for found, pair in zip(step(), pairs, strict=True):
 assert (allreduce.route(config), allreduce.scale(config)) == ("adasum", 1)
 """
 
+LARGE = """
+import horovod.tensorflow as hvd, tensorflow as tf
+from orchestrator.trainer.comm import allreduce
+
+allreduce.begin()
+received = hvd.alltoall(tf.fill([4 << 20], float(hvd.rank())), name="large")
+assert received.numpy().sum() == 2 << 20
+"""
+
 
 def printed_lines(directory: Path, program: str, ranks: int, *words: str, controller: str = "gloo") -> set[str]:
     """Return the output of ranks that all succeed."""
@@ -149,6 +158,11 @@ def test_bfloat16_gradients_travel_without_upcast(tmp_path: Path, ranks: int) ->
 def test_sums_are_independent_of_timing(tmp_path: Path, compression: str, ranks: int) -> None:
     lines = printed_lines(tmp_path, JITTER, ranks, compression)
     assert lines == {f"rank {rank}: 1 different results of 40" for rank in range(ranks)}
+
+
+def test_open_mpi_writes_nothing_about_large_messages_within_a_node(tmp_path: Path) -> None:
+    printed_lines(tmp_path, LARGE, 2, controller="mpi")
+    assert "Read -1" not in (tmp_path / "run" / "log").read_text()
 
 
 def test_adasum_equals_the_paper(tmp_path: Path) -> None:
