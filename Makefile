@@ -71,11 +71,11 @@ test: install .venv/installed-dev ## run unit and contract tests, one story on a
 	$(PYTEST) --dist worksteal -n 2 --durations 15 tests/contract
 	$(PYTEST) --exitfirst --durations 15 tests/e2e
 
-test-long: install .venv/installed-dev ## run tests that take minutes each: data, monitoring, notebooks, killed deploys, resumed runs
+test-long: install .venv/installed-dev ## run tests that take minutes each: data, monitoring, notebooks, killed deploys, resumed runs, benchmarks
 	$(DOCKER) $(BIN)/python -m tests.images
-	$(PYTEST) --exitfirst --durations 15 tests/long
+	$(PYTEST) --exitfirst --durations 15 tests/long tests/benches
 
-test-benches: install .venv/installed-dev ## run every benchmark in a few steps, on small images (15 min)
+test-benches: install .venv/installed-dev ## run every benchmark in a few steps, on small images, as test-long does (15 min)
 	$(DOCKER) $(BIN)/python -m tests.images
 	$(PYTEST) --exitfirst --durations 15 tests/benches
 
