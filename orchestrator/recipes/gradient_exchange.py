@@ -64,8 +64,9 @@ def require(exchange: Mapping[str, Any], controller: str, ranks: int, nodes: int
 
     Raises:
         ConfigError: Adasum is used with a setting that Horovod does not support, or with a number that is no power of
-            two.
+            two; or means within nodes come first and are not computed, or not in 16 bits.
     """
+    _require_means_in_16_bits(exchange)
     if not exchange["adasum"]:
         return
     number, what = (ranks, "ranks") if nodes is None else (nodes, "nodes with GPUs")
@@ -82,3 +83,10 @@ def require(exchange: Mapping[str, Any], controller: str, ranks: int, nodes: int
     if problems:
         fewer = 1 << (number.bit_length() - 1)
         raise ConfigError(problems, f"--no-adasum, or --controller mpi on {fewer} {what} without the others")
+
+
+def _require_means_in_16_bits(exchange: Mapping[str, Any]) -> None:
+    other = "train.adasum: true" if exchange["adasum"] else "train.compression: none"
+    if exchange["hierarchical"] and (exchange["adasum"] or exchange["compression"] == "none"):
+        problem = f"train.hierarchical: true: not with {other}: ranks compute only means in 16 bits within nodes first"
+        raise ConfigError([problem], "--no-hierarchical, or --compression bf16 without Adasum")

@@ -111,6 +111,23 @@ def test_adasum_accepts_powers_of_two(ranks: int, nodes: int | None) -> None:
     gradient_exchange.require({**PLAIN, "adasum": True, "compression": "fp16"}, "mpi", ranks, nodes)
 
 
+@pytest.mark.parametrize(
+    ("settings", "other"),
+    [
+        ({"compression": "none"}, "train.compression: none"),
+        ({"compression": "fp16", "adasum": True}, "train.adasum: true"),
+    ],
+)
+def test_means_within_nodes_first_need_means_in_16_bits(settings: dict[str, Any], other: str) -> None:
+    with pytest.raises(ConfigError, match=f"train.hierarchical: true: not with {other}") as caught:
+        gradient_exchange.require({**PLAIN, "hierarchical": True, **settings}, "mpi", 4, None)
+    assert caught.value.hint == "--no-hierarchical, or --compression bf16 without Adasum"
+    for hierarchical in (False, None):
+        gradient_exchange.require({**PLAIN, "hierarchical": hierarchical, **settings}, "mpi", 4, None)
+    for compression in ("auto", "bf16", "fp16"):
+        gradient_exchange.require({**PLAIN, "hierarchical": True, "compression": compression}, "gloo", 4, None)
+
+
 def test_all_problems_of_adasum_are_reported_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         gradient_exchange.require({**PLAIN, "adasum": True, "compression": "bf16"}, "gloo", 6, None)
