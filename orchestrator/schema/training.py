@@ -81,7 +81,7 @@ class TrainConfig(File):
     - An epoch has only whole steps: images that do not fill a step are left out, different ones in each epoch.
 
     ``compression`` is the type to which gradients are rounded while they travel. If ``hierarchical``, ranks average
-    gradients in 16 bits within their node first; None measures whether that is faster. They are divided by
+    gradients in 16 bits within their node first; None measures whether that is faster. Gradients are divided by
     ``gradient_predivide_factor`` before they are added, and multiplied by it afterwards, for sums larger than 16 bits
     can hold. ``adasum``: gradients of ranks are added by Maleki et al. 2020, "Scaling Distributed Training with
     Adaptive Summation" (arXiv 2006.02924), instead of averaged; the peak of the learning rate then does not grow with
