@@ -9,29 +9,26 @@ import tensorflow as tf
 from orchestrator.trainer.comm import allreduce
 from tests.trainer import launcher
 
-# Ranks 0 and 1, ranks 2 and 3, and so on, as if each pair were on a node of its own.
-TWO_PER_NODE = """
-pair, same = hvd.rank() // 2 * 2, range(hvd.rank() % 2, hvd.size(), 2)
-exchange.find_neighbours = lambda: exchange.Neighbours([pair, pair + 1], list(same)) if hvd.size() > 2 else None
-"""
 # Every rank can compute all ranks' gradients, so it knows the mean. Groups are small, so that there are several.
 EVERY_WAY = """
 import hashlib, sys
 import horovod.tensorflow as hvd, numpy as np, tensorflow as tf
-from orchestrator.trainer.comm import allreduce, exchange
+from orchestrator.trainer.comm import allreduce
 from tests import samples
+from tests.trainer import two_per_node
 
 SHAPES = [(3, 3, 4, 8), (8,), (33, 10), (1,), (700, 3)]
 allreduce.GROUP_BYTES = 4096
 allreduce.begin()
-# NODES
+HIERARCHICAL = hvd.size() > 3
+if HIERARCHICAL:
+    two_per_node.pretend()
 def of(rank):
     random = np.random.default_rng(rank)
     return [random.standard_normal(shape).astype(np.float32) for shape in SHAPES]
 everyones = [of(rank) for rank in range(hvd.size())]
 means = [np.mean([mine[n].astype(np.float64) for mine in everyones], axis=0) for n in range(len(SHAPES))]
 largest = max(float(np.abs(one).max()) for mine in everyones for one in mine)
-HIERARCHICAL = hvd.size() > 3
 ROUNDED = 3 if HIERARCHICAL else 2
 UNIT = {"none": 2.0**-22, "fp16": 2.0**-11, "bf16": 2.0**-8}  # half a last bit, of numbers up to 1
 for compression, unit in UNIT.items():
@@ -83,15 +80,18 @@ print(f"rank {hvd.rank()}: the same bits")
 JITTER = """
 import hashlib, sys, time
 import horovod.tensorflow as hvd, numpy as np, tensorflow as tf
-from orchestrator.trainer.comm import allreduce, exchange
+from orchestrator.trainer.comm import allreduce
 from tests import samples
+from tests.trainer import two_per_node
 
 allreduce.GROUP_BYTES = 400_000
 allreduce.begin()
-# NODES
+HIERARCHICAL = hvd.size() > 3
+if HIERARCHICAL:
+    two_per_node.pretend()
 random, moments = np.random.default_rng(hvd.rank()), np.random.default_rng([7, hvd.rank()])
 gradients = [random.standard_normal(30_000 + 777 * number).astype(np.float32) for number in range(7)]
-config = samples.train_config(compression=sys.argv[1], hierarchical=hvd.size() > 3)
+config = samples.train_config(compression=sys.argv[1], hierarchical=HIERARCHICAL)
 def late(number):
     time.sleep(float(moments.random()) * 0.01)
     return gradients[number]
@@ -134,7 +134,7 @@ assert received.numpy().sum() == 2 << 20
 def printed_lines(directory: Path, program: str, ranks: int, *words: str, controller: str = "gloo") -> set[str]:
     """Return the output of ranks that all succeed."""
     path = directory / "program.py"
-    path.write_text(program.replace("# NODES\n", TWO_PER_NODE))
+    path.write_text(program)
     output = launcher.launch(directory / "run", [sys.executable, str(path), *words], ranks, controller)
     assert output.returncode == 0, output.stdout
     return {line.partition(">:")[2] for line in output.stdout.splitlines() if ">:rank " in line}

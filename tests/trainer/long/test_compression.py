@@ -11,19 +11,18 @@ from orchestrator.trainer.checkpoints import checkpoint as checkpoints_checkpoin
 from tests import samples
 from tests.trainer import launcher
 
-# Ranks 0 and 1 as if on one node, ranks 2 and 3 on another.
 CHOICE = """
 import sys
 from pathlib import Path
 import horovod.tensorflow as hvd
 from orchestrator.trainer.autotune import choose_exchange
-from orchestrator.trainer.comm import allreduce, exchange
+from orchestrator.trainer.comm import allreduce
 from tests import samples
+from tests.trainer import two_per_node
 
 allreduce.begin()
 if sys.argv[2] == "nodes":
-    pair, number = hvd.rank() // 2 * 2, hvd.rank() % 2
-    exchange.find_neighbours = lambda: exchange.Neighbours([pair, pair + 1], [number, number + 2])
+    two_per_node.pretend()
 config = samples.train_config(compression=sys.argv[3], precision="bfloat16")
 chosen = choose_exchange.choose(config, Path(sys.argv[1]), 1 << 20)
 print(f"rank {hvd.rank()}: {chosen.compression} {chosen.hierarchical} {allreduce.route(chosen)}")
