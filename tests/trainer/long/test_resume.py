@@ -170,11 +170,15 @@ def test_sigterm_interrupts_an_evaluation(runs: Path) -> None:
 
 
 def test_bottleneck_is_reported_within_the_first_epoch(runs: Path) -> None:
-    """Requests are checked once a second, so the epoch must be long enough."""
+    """Requests are checked once a second, so the epoch must be long enough; a stop after one step has no times."""
     run, data = runs / "at-once", samples.mnist(runs / "many", {"train": 8000, "t10k": 70})
-    run.mkdir()
+    changes = {"code": 75, "data": str(data), "checkpoint_every": 0.1}
+    training = threading.Thread(target=train, args=(run,), kwargs=changes)
+    training.start()
+    assert waiting.until(lambda: [entry for entry in index(run).entries if entry.step > 1], 120)
     (run / STOP).touch()
-    results = launcher.results(train(run, code=75, data=str(data)))
+    training.join(timeout=60)
+    results = launcher.results(run)
     assert (results.epochs, results.ended) == ([], "terminated")
     assert results.unfinished is not None
     assert results.unfinished.steps == index(run).entries[-1].step - 1
