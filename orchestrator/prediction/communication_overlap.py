@@ -76,12 +76,15 @@ def chosen(node: Node, topology: Topology, options: Options) -> Options:
         return options
     whole, half = replace(options, compression="none"), replace(options, compression="bf16")
     size = min(node.bytes, gradient_groups.GROUP)
-    in_32_bits, in_16_bits = (_cost(size, topology, each, node.cores)[0] for each in (whole, half))
+    in_32_bits, in_16_bits = (
+        _cost(size, _as_exchanged(topology, each, node.cores), each, node.cores)[0] for each in (whole, half)
+    )
     return half if topology.ranks > 1 and in_32_bits >= MIN_SPEEDUP * in_16_bits else whole
 
 
 def _timeline(node: Node, topology: Topology, options: Options) -> tuple[float, float]:
     """Return the seconds by which computing ends later than alone, and those from its end to the last message's."""
+    topology = _as_exchanged(topology, options, node.cores)
     begin = node.forward + (options.passes - 1) * (node.forward + node.backward)
     computed, late, end = begin + node.backward, 0.0, 0.0
     cycle = options.cycle if options.engine == "horovod" else 0.0
@@ -117,7 +120,6 @@ def _fused(message: Message, queue: deque[Message], most: float, ready: float) -
 def _cost(size: float, topology: Topology, options: Options, cores: float | None) -> tuple[float, float]:
     """Return the seconds of a message of ``size`` bytes in float32, and the seconds that it takes from computing."""
     whole = options.compression == "none"
-    topology = _as_exchanged(topology, options, cores)
     seconds, load = topology.message(size if whole else size / 2, cores)
     if cores is None:
         return seconds, load

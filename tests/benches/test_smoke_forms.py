@@ -11,18 +11,8 @@ from tests import noise, waiting
 ROOT = Path(__file__).parents[2]
 SECONDS = 600
 LINK = (
-    "--rate",
-    "1gbit",
-    "--rounds",
-    "1",
-    "--model",
-    "lenet",
-    "--image-size",
-    "32",
-    "--precision",
-    "float32",
-    "--slots",
-    "2",
+    *("--rate", "1gbit", "--rounds", "1", "--slots", "2"),
+    *("--model", "lenet", "--image-size", "32", "--precision", "float32"),
 )
 # Reasons for which a contestant may be left out: this machine lacks the tool, and no bench can install it.
 LACKING = ("HOROVOD_SOURCE", "no C++ compiler", "tests.images pytorch")

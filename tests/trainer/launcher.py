@@ -57,3 +57,12 @@ def train(
 
 def results(directory: Path) -> Results:
     return Results.model_validate_json((directory / "results.json").read_text())
+
+
+def printed_lines(directory: Path, program: str, ranks: int, *words: str, controller: str = "gloo") -> set[str]:
+    """Return the output of ranks that all succeed."""
+    path = directory / "program.py"
+    path.write_text(program)
+    output = launch(directory / "run", [sys.executable, str(path), *words], ranks, controller)
+    assert output.returncode == 0, output.stdout
+    return {line.partition(">:")[2] for line in output.stdout.splitlines() if ">:rank " in line}

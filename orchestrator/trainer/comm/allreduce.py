@@ -19,6 +19,7 @@ from orchestrator.trainer.tensorflow_operations import casts, clock
 GROUP_BYTES = OUR_LARGEST_MESSAGE << 20  # of float32 gradients, without a fusion threshold; one gradient may be larger
 # Horovod 0.28.1: operations.cc
 DEFAULTS = {"HOROVOD_CYCLE_TIME": 1.0, "HOROVOD_FUSION_THRESHOLD": HOROVODS_LARGEST_MESSAGE << 20}
+OWN_ROUTES = ("exchange", "hierarchical")  # those of compressed.means
 sources = casts.sources  # of a mean: what an update of the weights reads instead
 
 
@@ -55,7 +56,7 @@ def allreduce_mean(gradients: list[tf.Tensor], config: TrainConfig) -> tuple[lis
         for index, mean in zip(group, averaged, strict=True):
             reduced[index] = mean
     with tf.device("CPU:0"):
-        return reduced, tf.stack([tf.stack(ready), tf.stack(received)])
+        return reduced, tf.stack([ready, received])
 
 
 def before_upcast(gradients: list[tf.Tensor], config: TrainConfig) -> list[tf.Tensor]:
@@ -63,7 +64,7 @@ def before_upcast(gradients: list[tf.Tensor], config: TrainConfig) -> list[tf.Te
 
     The bits that travel are the same, without being widened and rounded again. For compiled functions.
     """
-    if route(config) != "exchange":
+    if route(config) not in OWN_ROUTES:
         return gradients
     return [casts.undo(gradient, compressed.DTYPES[config.compression]) for gradient in gradients]
 
@@ -85,7 +86,7 @@ def means(group: list[tf.Tensor], config: TrainConfig, name: str) -> list[tf.Ten
     Returns:
         The means, in the order of ``group``.
     """
-    if route(config) in ("exchange", "hierarchical"):
+    if route(config) in OWN_ROUTES:
         return compressed.means(group, config, name)
     predivide = config.gradient_predivide_factor
     compression = hvd.Compression.fp16 if config.compression == "fp16" else hvd.Compression.none

@@ -33,7 +33,7 @@ class Neighbours(NamedTuple):
     on_every_node: list[int]
 
 
-def means(tensors: list[tf.Tensor], predivide: float, name: str, hierarchical: bool = False) -> list[tf.Tensor]:
+def means(tensors: list[tf.Tensor], predivide: float, name: str, hierarchical: bool) -> list[tf.Tensor]:
     """Compute the mean of each tensor over all ranks, the same bits on every rank.
 
     Args:
@@ -47,7 +47,7 @@ def means(tensors: list[tf.Tensor], predivide: float, name: str, hierarchical: b
     """
     if hvd.size() == 2:
         return _means_of_two(tensors, predivide, name)
-    flat, neighbours = flatten(tensors, hvd.size()), find_neighbours() if hierarchical else None
+    flat, neighbours = _flatten(tensors, hvd.size()), find_neighbours() if hierarchical else None
     if neighbours is None:
         return split(_mean_of_parts(flat, predivide, name), tensors)
     return split(_mean_of_nodes(flat, neighbours, predivide, name), tensors)
@@ -68,7 +68,7 @@ def find_neighbours() -> "Neighbours | None":
 
 
 def _means_of_two(own: list[tf.Tensor], predivide: float, name: str) -> list[tf.Tensor]:
-    flat = flatten(own, 1)
+    flat = _flatten(own, 1)
     received = _swap([0, 1], [flat, flat], f"{name}.all")[1 - hvd.rank()]
     return [mean(pair, predivide) for pair in zip(own, split(received, own), strict=True)]
 
@@ -114,7 +114,7 @@ def mean(parts: Sequence[tf.Tensor], predivide: float) -> tf.Tensor:
     return tf.cast(tf.add_n([tf.cast(part, tf.float32) for part in parts]) * (predivide / len(parts)), dtype)
 
 
-def flatten(tensors: list[tf.Tensor], world: int) -> tf.Tensor:
+def _flatten(tensors: list[tf.Tensor], world: int) -> tf.Tensor:
     """Concatenate all tensors, each padded with zeros to whole pieces, and the whole to equal parts for all ranks."""
     flat, filled, dtype = list[tf.Tensor](), [_padded_length(tensor) for tensor in tensors], tensors[0].dtype
     for tensor, length in zip(tensors, filled, strict=True):

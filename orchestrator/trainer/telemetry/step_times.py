@@ -47,7 +47,7 @@ class EpochTimes:
         return statistics.median(self._steps) if self._steps else None
 
 
-def exchange(times: "np.ndarray") -> Exchange:
+def exchange(times: np.ndarray) -> Exchange:
     """Measure the exchange of groups of gradients, which is under way while at least one group is.
 
     Args:

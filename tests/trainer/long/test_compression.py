@@ -1,7 +1,6 @@
 """Compression chosen by measuring the link between real ranks."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -66,12 +65,7 @@ def test_float32_gradients_are_not_compressed_by_auto(tmp_path: Path) -> None:
 
 def choices(directory: Path, *words: str) -> set[str]:
     """Return what each of four ranks chooses."""
-    program = directory / "choice.py"
-    program.write_text(CHOICE)
-    command = [sys.executable, str(program), str(directory / "run"), *words]
-    output = launcher.launch(directory / "run", command, ranks=4)
-    assert output.returncode == 0, output.stdout
-    lines = [line.partition(">:rank ")[2] for line in output.stdout.splitlines() if ">:rank " in line]
+    lines = launcher.printed_lines(directory, CHOICE, 4, str(directory / "run"), *words)
     assert len(lines) == 4
     return {line.partition(": ")[2] for line in lines}
 
