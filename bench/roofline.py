@@ -66,7 +66,8 @@ def _line(row: Mapping[str, Any]) -> str:
     size, grid = f"{row['height']}x{row['width']}", f"{row['rows']}x{row['columns']}"
     stride = f", stride {row['stride']}" if row["stride"] > 1 else ""
     cells = [", ".join(f"{name} {ms:.2f}" for name, ms in row["ms"].get(product, {}).items()) for product in PRODUCTS]
-    convolution = f"{size}, {row['channels']} to {row['filters']}, {grid}{stride}"
+    channels = f"{row['channels']} to {row['filters']}" if row["filters"] > 1 else f"{row['channels']} depthwise"
+    convolution = f"{size}, {channels}, {grid}{stride}"
     return f"| {convolution} | {row['count']} | {' | '.join(cells)} |"
 
 

@@ -19,10 +19,12 @@ import tensorflow as tf
 
 from orchestrator.trainer.models import networks_by_name
 from orchestrator.trainer.models.batch_normalization import FusedBatchNormalization
-from orchestrator.trainer.models.convolution import KERNEL, Convolution2D, Geometry
+from orchestrator.trainer.models.convolution import KERNEL, Convolution2D, Geometry, Operations
+from orchestrator.trainer.models.depthwise_convolution import DepthwiseConvolution2D, to_images
 
 TIMES = 8  # of each operation; the least time counts, which excludes other load
 CLASSES, CHANNELS = 1000, 3
+OPERATION = "operation"  # of this project
 # Of an activation: read for its statistics, read and written normalised; back, it and its gradient are read twice and
 # the other gradient written. ReLU costs nothing more. What is added is read, and its gradient written; the gradients of
 # its two uses are read, and their sum written.
@@ -33,10 +35,34 @@ COPY_ELEMENTS = 1 << 27  # of each of two arrays: 1 GiB together is more than th
 Times = dict[str, dict[str, float]]  # milliseconds of each product of a convolution, by implementation
 
 
+class Depthwise(Geometry):
+    """Shape of a depthwise convolution, which has one filter for each channel."""
+
+    def operations_of(self, kernel: tf.TensorShape, dtype: "tf.DType | str") -> dict[str, Operations]:
+        where = {"strides": [1, self.stride, self.stride, 1], "padding": self.padding}
+        to_inputs, to_weights = (
+            tf.raw_ops.DepthwiseConv2dNativeBackpropInput,
+            tf.raw_ops.DepthwiseConv2dNativeBackpropFilter,
+        )
+        return {
+            "forward": {KERNEL: lambda x, k: tf.nn.depthwise_conv2d(x, k, **where)},
+            "inputs": {
+                KERNEL: lambda x, k, up: to_inputs(input_sizes=x.shape, filter=k, out_backprop=up, **where),
+                OPERATION: lambda x, k, up: to_images(x.shape, k, up, self.stride, self.padding),
+            },
+            "weights": {KERNEL: lambda x, up: to_weights(input=x, filter_sizes=kernel, out_backprop=up, **where)},
+        }
+
+
 def convolutions(model: keras.Model) -> "collections.Counter[Geometry]":
     """Count the convolutions of a network by geometry; a dense layer is one of a single pixel."""
     layers = [layer for layer in model.layers if isinstance(layer, Convolution2D)]
     geometries = [layer.geometry(layer.input.shape) for layer in layers]
+    for layer in model.layers:
+        if isinstance(layer, DepthwiseConvolution2D):
+            (height, width), (_, rows, columns, channels) = layer.kernel_size, layer.input.shape
+            padding = layer.padding.upper()
+            geometries.append(Depthwise(height, width, layer.strides[0], padding, rows, columns, channels, 1))
     dense = [layer for layer in model.layers if isinstance(layer, keras.layers.Dense)]
     geometries += [Geometry(1, 1, 1, "SAME", 1, 1, layer.input.shape[-1], layer.units) for layer in dense]
     return collections.Counter(geometries)

@@ -6,6 +6,6 @@ test "$1" != pytorch || exit 0
 cd /tmp/tensorflow_operations
 site=$(python -c 'import site; print(site.getsitepackages()[0])')
 version=$(python -c 'import tensorflow; print(tensorflow.__version__)')
-# -w: the headers of TensorFlow cause warnings.
-g++ -std=c++17 -O3 -fPIC -shared -w -DEIGEN_MAX_ALIGN_BYTES=64 "-I$site/tensorflow/include" *.cc \
-  -o "/opt/orchestrator/lib/orchestrator-tensorflow-$version-6.so" "-L$site/tensorflow" -l:libtensorflow_framework.so.2
+# -w: the headers of TensorFlow cause warnings. -fno-math-errno: roots in vectors.
+g++ -std=c++17 -O3 -fno-math-errno -fPIC -shared -w -DEIGEN_MAX_ALIGN_BYTES=64 "-I$site/tensorflow/include" *.cc \
+  -o "/opt/orchestrator/lib/orchestrator-tensorflow-$version-7.so" "-L$site/tensorflow" -l:libtensorflow_framework.so.2

@@ -61,6 +61,13 @@ def test_decay_via_momentum_equals_decay_of_the_gradient() -> None:
     assert moved(5, **settings) == pytest.approx(moved(5, momentum=0.9))  # no matrix: no decay
 
 
+def test_decay_in_the_update_of_rmsprop_equals_decay_of_the_gradient() -> None:
+    settings: dict[str, Any] = {"optimizer": "rmsprop", "momentum": 0.0, "epsilon": 1.0, "weight_decay": 0.1}
+    moves = [moved(5, shape=(1, 1), **settings, clip_norm=clip_norm) for clip_norm in (None, GRADIENT * 1000)]
+    assert moves[0] == pytest.approx(moves[1], rel=1e-5)
+    assert moves[0] > moved(5, shape=(1, 1), **{**settings, "weight_decay": 0.0}) * 1.01
+
+
 @pytest.mark.parametrize("shape", [(8,), (64, 64), (300, 300)])
 @pytest.mark.parametrize(
     ("settings", "reference"),

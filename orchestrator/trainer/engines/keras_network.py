@@ -15,6 +15,7 @@ from orchestrator.trainer.engines.weight_files import Weights
 from orchestrator.trainer.models import networks_by_name
 from orchestrator.trainer.models.batch_normalization import FusedBatchNormalization, Normalization
 from orchestrator.trainer.models.convolution import Convolution2D
+from orchestrator.trainer.models.depthwise_convolution import DepthwiseConvolution2D
 
 # Kinds of layers with weights; a depthwise convolution is no Conv2D in Keras.
 KINDS: dict[Any, str] = {
@@ -23,7 +24,11 @@ KINDS: dict[Any, str] = {
     layers.BatchNormalization: "normalization",
     layers.Dense: "dense",
 }
-KERAS_LAYERS: dict[type, type] = {Convolution2D: layers.Conv2D, FusedBatchNormalization: Normalization}
+KERAS_LAYERS: dict[type, type] = {
+    Convolution2D: layers.Conv2D,
+    DepthwiseConvolution2D: layers.DepthwiseConv2D,
+    FusedBatchNormalization: Normalization,
+}
 
 
 def build(config: TrainConfig) -> keras.Model:

@@ -7,6 +7,7 @@ from keras import layers
 
 from orchestrator.schema import SMALL_IMAGE
 from orchestrator.trainer.models.batch_normalization import normalization
+from orchestrator.trainer.models.depthwise_convolution import DepthwiseConvolution2D
 from orchestrator.trainer.models.he_initializer import HeNormal
 from orchestrator.trainer.models.shared_layers import conv_bn, logits, unbiased
 
@@ -33,6 +34,6 @@ def mobilenet_v2(x: tf.Tensor, classes: int) -> tf.Tensor:
 def _block(x: tf.Tensor, expansion: int, filters: int, stride: int) -> tf.Tensor:
     """Widen, filter each map and narrow without ReLU; add the input if shapes agree."""
     y = x if expansion == 1 else _conv(x, expansion * x.shape[-1], 1)
-    y = layers.DepthwiseConv2D(3, strides=stride, padding="same", use_bias=False, depthwise_initializer=HeNormal)(y)
+    y = DepthwiseConvolution2D(3, strides=stride, padding="same", use_bias=False, depthwise_initializer=HeNormal)(y)
     y = unbiased(normalization("relu6")(y), filters, 1)
     return normalization()([y, x] if stride == 1 and x.shape[-1] == filters else y)

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from orchestrator.schema import TrainConfig
-from orchestrator.trainer.tensorflow_operations import momentum as momentum_operation
+from orchestrator.trainer.tensorflow_operations import library, update
 
 # Numbers of weights for which ResourceApplyAdam gives parts to other threads, which takes longer than its work.
 HANDED_OVER = range(1024, 65536)
@@ -28,13 +28,14 @@ class Decaying(keras.optimizers.Optimizer):
     """Base of optimizers that add ``decay`` times the kernels to their gradients."""
 
     decay = 0.0
+    decays_in_update = False  # instead of an addition to the gradient, which takes another pass over the weights
 
     def apply(self, grads: Sequence[tf.Tensor], trainable_variables: "Sequence[Any] | None" = None) -> None:
         variables = trainable_variables or self._trainable_variables
         super().apply([self._decayed(*pair) for pair in zip(grads, variables, strict=True)], trainable_variables)
 
     def _decayed(self, gradient: tf.Tensor, variable: Any) -> tf.Tensor:
-        if not self._decays(variable):
+        if self.decays_in_update or not self._decays(variable):
             return tf.identity(gradient)  # in the same graph as the others if updates are conditional
         return gradient + self.decay * tf.convert_to_tensor(variable)
 
@@ -53,14 +54,11 @@ class Momentum(Decaying, keras.optimizers.SGD):
         decay = rate * self.decay / momentum  # the momentum multiplies it next
         for gradient, variable in zip(grads, variables, strict=True):
             accumulated = self.momentums[self._get_variable_index(variable)]
-            own = decay if self._decays_at_once and self._decays(variable) else None
-            momentum_operation.update(variable, accumulated, gradient, rate, momentum, own, self.nesterov)
-
-    def _decayed(self, gradient: tf.Tensor, variable: Any) -> tf.Tensor:
-        return tf.identity(gradient) if self._decays_at_once else super()._decayed(gradient, variable)
+            own = decay if self.decays_in_update and self._decays(variable) else None
+            update.momentum(variable, accumulated, gradient, rate, momentum, own, self.nesterov)
 
     @property
-    def _decays_at_once(self) -> bool:
+    def decays_in_update(self) -> bool:  # type: ignore[override]
         """Whether decay can go into the momentum instead of the gradient: only if nothing else reads the gradient."""
         return not self.nesterov and self.global_clipnorm is None
 
@@ -70,7 +68,26 @@ class Plain(Decaying, keras.optimizers.SGD):
 
 
 class RMSprop(Decaying, keras.optimizers.RMSprop):
-    pass
+    """Keras' rule as one operation per variable on CPUs, unless it has momentum."""
+
+    def _backend_update_step(self, grads: Sequence[tf.Tensor], variables: Sequence[Any], learning_rate: Any) -> None:
+        if not self._at_once:
+            super()._backend_update_step(grads, variables, learning_rate)
+            return
+        rate, rho, decay = (tf.convert_to_tensor(n, tf.float32) for n in (learning_rate, self.rho, self.decay))
+        for gradient, variable in zip(grads, variables, strict=True):
+            squares = self._velocities[self._get_variable_index(variable)]
+            own = decay if self.decays_in_update and self._decays(variable) else None
+            update.rmsprop(variable, squares, gradient, rate, rho, own, self.epsilon)
+
+    @property
+    def _at_once(self) -> bool:
+        return not self.momentum and library.load() is not None
+
+    @property
+    def decays_in_update(self) -> bool:  # type: ignore[override]
+        """Whether decay can go into the update: only if that is one operation, and nothing else reads the gradient."""
+        return self._at_once and self.global_clipnorm is None
 
 
 class Adam(Decaying, keras.optimizers.Adam):

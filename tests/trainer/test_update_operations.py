@@ -1,4 +1,4 @@
-"""The operation for SGD with momentum and decay compared with TensorFlow's operations."""
+"""The operations that update weights compared with TensorFlow's operations."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from orchestrator.trainer.comm import exchange
-from orchestrator.trainer.tensorflow_operations import casts, library, momentum
+from orchestrator.trainer.tensorflow_operations import casts, library, update
 
 RATE, MOMENTUM, DECAY = (tf.constant(number) for number in (0.1, 0.9, 1e-4 / 9))
 SHAPES = [(), (1,), (3, 5), (3, 3, 64, 65), (0, 4)]
@@ -33,7 +33,7 @@ def updated(
         before = variables[0].read_value()
         for _ in range(steps):
             cast = tf.identity(tf.cast(combine(*gradients), tf.float32))
-            momentum.update(*variables, cast, RATE, MOMENTUM, decay, nesterov)
+            update.momentum(*variables, cast, RATE, MOMENTUM, decay, nesterov)
         return [before, *(variable.read_value() for variable in variables)]
 
     compiled = tf.function(run, autograph=False)
@@ -110,13 +110,38 @@ def test_nesterovs_rule_is_tensorflows(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_gradient_of_another_shape_is_refused() -> None:
     weights, accumulated = tf.Variable([1.0, 2.0]), tf.Variable([0.0, 0.0])
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"input 0 has shape \[2\], expected \[3\]"):
-        momentum.update(weights, accumulated, tf.ones([3]), RATE, MOMENTUM, None, False)
+        update.momentum(weights, accumulated, tf.ones([3]), RATE, MOMENTUM, None, False)
 
 
 def test_gradients_of_two_shapes_are_refused() -> None:
     pair = {"var": tf.Variable([1.0, 2.0]).handle, "accum": tf.Variable([0.0, 0.0]).handle}
-    numbers = {"rate": RATE, "decay": RATE, "momentum": MOMENTUM, "decays": False}
+    numbers = {"rate": RATE, "decay": RATE, "share": MOMENTUM, "epsilon": 0.0, "decays": False}
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"shapes \[2\] and \[1\], expected the same"):
         library.load().orchestrator_momentum(**pair, grads=[tf.ones([2]), tf.ones([1])], **numbers)
     with pytest.raises(tf.errors.InvalidArgumentError, match="3 gradients"):
         library.load().orchestrator_momentum(**pair, grads=[tf.ones([2])] * 3, **numbers)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+@pytest.mark.parametrize("decay", [None, DECAY])
+def test_rmsprop_divides_the_mean_of_two_by_the_root_of_its_squares(
+    shape: tuple[int, ...], kind: str, decay: "tf.Tensor | None"
+) -> None:
+    """Tieleman and Hinton 2012, lecture 6.5 of "Neural Networks for Machine Learning"."""
+    random = np.random.default_rng(6)
+    weights, squares, *pair = (random.normal(size=shape).astype(np.float32) for _ in range(4))
+    squares, pair = squares**2, [tf.cast(gradient, kind) for gradient in pair]
+    variables = tf.Variable(weights), tf.Variable(squares)
+
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
+    def run(*gradients: tf.Tensor) -> None:
+        update.rmsprop(*variables, tf.cast(exchange.mean(gradients, 1.0), tf.float32), RATE, MOMENTUM, decay, 0.5)
+
+    run(*pair)
+    mean = np.float32(tf.cast(exchange.mean(pair, 1.0), tf.float32)) + weights * (0 if decay is None else decay.numpy())
+    squares = MOMENTUM.numpy() * squares + (1 - MOMENTUM.numpy()) * mean**2
+    np.testing.assert_allclose(variables[1], squares, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        variables[0], weights - RATE.numpy() * mean / np.sqrt(squares + 0.5), rtol=1e-5, atol=1e-6
+    )
