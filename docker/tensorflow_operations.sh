@@ -8,4 +8,4 @@ site=$(python -c 'import site; print(site.getsitepackages()[0])')
 version=$(python -c 'import tensorflow; print(tensorflow.__version__)')
 # -w: the headers of TensorFlow cause warnings. -fno-math-errno: roots in vectors.
 g++ -std=c++17 -O3 -fno-math-errno -fPIC -shared -w -DEIGEN_MAX_ALIGN_BYTES=64 "-I$site/tensorflow/include" *.cc \
-  -o "/opt/orchestrator/lib/orchestrator-tensorflow-$version-7.so" "-L$site/tensorflow" -l:libtensorflow_framework.so.2
+  -o "/opt/orchestrator/lib/orchestrator-tensorflow-$version-8.so" "-L$site/tensorflow" -l:libtensorflow_framework.so.2

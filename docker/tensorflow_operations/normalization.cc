@@ -12,13 +12,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 
+#include "matrix.h"
 #include "numbers.h"
 
 namespace orchestrator {
@@ -145,28 +145,7 @@ FOR_EVERY_CPU void Back(const T* __restrict dy, const T* __restrict y, const T* 
   }
 }
 
-// Activations as a matrix. Rows of few channels would make short loops: several pixels are one row then.
-struct Matrix {
-  int64_t channels, pixels, width, rows, part;
-
-  explicit Matrix(const TensorShape& shape) {
-    channels = shape.dim_size(shape.dims() - 1);
-    pixels = shape.num_elements() / channels;
-    int64_t pixels_in_row = 1;
-    while (channels * pixels_in_row < 64 && pixels % (2 * pixels_in_row) == 0) pixels_in_row *= 2;
-    width = channels * pixels_in_row;
-    rows = pixels / pixels_in_row;
-    part = std::max<int64_t>({1, 65536 / width, (rows + 255) / 256});
-  }
-  int64_t parts() const { return (rows + part - 1) / part; }
-  std::vector<float> InRow(const std::vector<float>& by_channel) const {
-    std::vector<float> repeated(width);
-    for (int64_t n = 0; n < width; ++n) repeated[n] = by_channel[n % channels];
-    return repeated;
-  }
-};
-
-// What both operations have: attributes, and work on all rows by all threads. T is how numbers are stored.
+// What both operations have: attributes, and checks of shapes. T is how numbers are stored.
 template <typename TensorType>
 class Operation : public OpKernel {
  public:
@@ -194,41 +173,6 @@ class Operation : public OpKernel {
                   absl::InvalidArgumentError(absl::StrCat("input ", n, " has shape ", given.DebugString(),
                                                           ", expected ", shape.DebugString())));
     }
-  }
-
-  // Calls work(offset of the first number, rows, number) for each part, on all threads.
-  template <typename Work>
-  static void ForParts(OpKernelContext* context, const Matrix& matrix, Work work) {
-    auto* workers = context->device()->tensorflow_cpu_worker_threads()->workers;
-    const int64_t block = std::max<int64_t>(1, matrix.parts() / (8 * workers->NumThreads()));
-    using Pool = tsl::thread::ThreadPool;
-    const Pool::SchedulingParams blocks(Pool::SchedulingStrategy::kFixedBlockSize, std::nullopt, block);
-    workers->ParallelFor(matrix.parts(), blocks, [&](int64_t begin, int64_t end) {
-      for (int64_t n = begin; n < end; ++n) {
-        const int64_t first = n * matrix.part;
-        work(first * matrix.width, std::min(matrix.part, matrix.rows - first), n);
-      }
-    });
-  }
-
-  // Returns two sums per channel: work(offset of the first number, rows, sums, other sums) adds a part's.
-  template <typename Work>
-  static std::vector<double> Sums(OpKernelContext* context, const Matrix& matrix, Work work) {
-    std::vector<float> parts(matrix.parts() * 2 * matrix.width);
-    ForParts(context, matrix, [&](int64_t at, int64_t rows, int64_t n) {
-      float* own = parts.data() + n * 2 * matrix.width;
-      work(at, rows, own, own + matrix.width);
-    });
-    std::vector<double> total(2 * matrix.channels);
-    const float* next = parts.data();
-    for (int64_t n = 0; n < matrix.parts(); ++n) {
-      for (double* sums : {total.data(), total.data() + matrix.channels}) {
-        for (int64_t at = 0; at < matrix.width; at += matrix.channels) {
-          for (int64_t c = 0; c < matrix.channels; ++c) sums[c] += *next++;
-        }
-      }
-    }
-    return total;
   }
 
   float ceiling_, epsilon_;
@@ -260,8 +204,8 @@ class Normalize : public Operation<TensorType> {
     std::vector<float> shift(channels), means(channels), scale(channels);
     for (int64_t c = 0; matrix.rows > 0 && c < channels; ++c) shift[c] = Widen(x[c]);
     const std::vector<float> shifts = matrix.InRow(shift);
-    const auto total = this->Sums(context, matrix, [&](int64_t at, int64_t rows, float* one, float* two) {
-      Moments(x + at, rows, width, shifts.data(), one, two);
+    const auto total = Sums(context, matrix, 2, [&](int64_t at, int64_t rows, float* sums) {
+      Moments(x + at, rows, width, shifts.data(), sums, sums + width);
     });
     const float *gamma = this->Floats(context->input(1)), *beta = this->Floats(context->input(2));
     for (int64_t c = 0; c < channels; ++c) {
@@ -277,7 +221,7 @@ class Normalize : public Operation<TensorType> {
     const std::vector<float> offset = matrix.InRow({beta, beta + channels});
     const auto apply = this->relu_ ? (side ? Apply<true, true, T> : Apply<true, false, T>)
                                    : (side ? Apply<false, true, T> : Apply<false, false, T>);
-    this->ForParts(context, matrix, [&](int64_t at, int64_t rows, int64_t) {
+    ForParts(context, matrix, [&](int64_t at, int64_t rows, int64_t) {
       const T* added = side ? side + at : nullptr;
       apply(x + at, added, rows, width, means.data(), scale.data(), offset.data(), this->ceiling_, y + at);
     });
@@ -323,9 +267,9 @@ class NormalizeGradient : public Operation<TensorType> {
                                   : (uses == 2 ? Mask<false, true, T> : Mask<false, false, T>);
     const auto reduce = masked ? Reduce<true, T> : Reduce<false, T>;
     const std::vector<float> means = matrix.InRow({mean, mean + channels});
-    const auto total = this->Sums(context, matrix, [&](int64_t at, int64_t rows, float* one, float* two) {
+    const auto total = Sums(context, matrix, 2, [&](int64_t at, int64_t rows, float* sums) {
       if (dside) mask(dy + at, other + at, y + at, rows * width, this->ceiling_, dside + at);
-      reduce(dz + at, y + at, x + at, rows, width, means.data(), this->ceiling_, one, two);
+      reduce(dz + at, y + at, x + at, rows, width, means.data(), this->ceiling_, sums, sums + width);
     });
     std::vector<float> mean_dz(channels), by_dz(channels), by_x(channels);
     for (int64_t c = 0; c < channels; ++c) {
@@ -341,7 +285,7 @@ class NormalizeGradient : public Operation<TensorType> {
     by_x = matrix.InRow(by_x);
     mean_dz = matrix.InRow(mean_dz);
     const auto back = masked ? Back<true, T> : Back<false, T>;
-    this->ForParts(context, matrix, [&](int64_t at, int64_t rows, int64_t) {
+    ForParts(context, matrix, [&](int64_t at, int64_t rows, int64_t) {
       back(dz + at, y + at, x + at, rows, width, means.data(), mean_dz.data(), by_dz.data(), by_x.data(),
            this->ceiling_, dx + at);
     });

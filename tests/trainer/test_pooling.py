@@ -34,8 +34,8 @@ def test_slices_give_values_and_gradients_of_the_operation(
         assert np.array_equal(gradients, of_slices)
 
 
-@pytest.mark.parametrize("name", ["lenet", "alexnet", "googlenet", "vgg16", "resnet50"])
-def test_xla_compiles_a_network_with_pooling_in_deterministic_mode(name: str) -> None:
+@pytest.mark.parametrize("name", ["lenet", "alexnet", "googlenet", "vgg16", "resnet50", "mobilenet_v2"])
+def test_xla_compiles_a_network_in_deterministic_mode(name: str) -> None:
     pixels = 75 if name != "lenet" else 28
     model = networks_by_name.build(name, pixels, 3, 10, seed=1)
     networks_by_name.prepare_for_xla(model)

@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras import layers
 
 from orchestrator.trainer.models import convolution_products, convolution_weight_gradient
-from orchestrator.trainer.tensorflow_operations import bfloat16_convolution
+from orchestrator.trainer.tensorflow_operations import bfloat16_convolution, bias_and_relu
 
 SMALL_GRID = 64  # pixels of the result; with more, TensorFlow's kernels are as fast as pairs, and patches cost too much
 KERNEL, PRODUCT, SHIFTS, PAIRS = "kernel", "product", "shifts", "pairs"
@@ -92,9 +92,13 @@ class Geometry(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="orchestrator")
 class Convolution2D(layers.Conv2D):
-    """Keras' layer with the same result, whose products are computed in the chosen ``ways`` unless there is a GPU."""
+    """Keras' layer with the same result, whose products are computed in the chosen ``ways`` unless there is a GPU.
+
+    ``whole`` allows operations of this project in training, which XLA cannot compile.
+    """
 
     ways: "Ways | None" = None
+    whole = True
 
     def geometry(self, images: tf.TensorShape) -> Geometry:
         """Return the geometry for images of this shape."""
@@ -106,6 +110,12 @@ class Convolution2D(layers.Conv2D):
         """Whether a :class:`Geometry` describes this layer; Keras computes any other one."""
         unusual = self.groups > 1 or self.data_format == "channels_first" or max(self.dilation_rate) > 1
         return not unusual and len(set(self.strides)) == 1
+
+    def call(self, inputs: tf.Tensor, training: "bool | None" = None) -> tf.Tensor:
+        rectified = self.activation is keras.activations.relu and self.use_bias and self.has_geometry
+        if not (training and self.whole and rectified and bias_and_relu.exist_for(inputs.dtype)):
+            return super().call(inputs)
+        return bias_and_relu.apply(self.convolution_op(inputs, self.kernel), tf.convert_to_tensor(self.bias))
 
     def convolution_op(self, inputs: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
         if not self.has_geometry or tf.config.get_visible_devices("GPU"):

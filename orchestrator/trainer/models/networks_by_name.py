@@ -7,6 +7,7 @@ import tensorflow as tf
 from keras import layers
 
 from orchestrator.trainer.models.batch_normalization import FusedBatchNormalization
+from orchestrator.trainer.models.convolution import Convolution2D
 from orchestrator.trainer.models.depthwise_convolution import DepthwiseConvolution2D
 from orchestrator.trainer.models.inception import googlenet
 from orchestrator.trainer.models.inception_v3 import inception_v3
@@ -62,7 +63,7 @@ def offset_dropout_seeds(model: keras.Model, rank: int) -> None:
 def prepare_for_xla(model: keras.Model) -> None:
     """Let every layer compute by operations that XLA can compile; call it before a step is traced."""
     for layer in model.layers:
-        if isinstance(layer, (FusedBatchNormalization, DepthwiseConvolution2D)):
+        if isinstance(layer, (Convolution2D, DepthwiseConvolution2D, FusedBatchNormalization)):
             layer.whole = False
         if isinstance(layer, MaxPooling2D):
             layer.by_slices = True
