@@ -3,7 +3,7 @@
 //   dx[image, row, column, c] = sum of dy[image, (row + top - i) / stride, (column + left - j) / stride, c]
 //                                      * k[i, j, c, 0]    over i and j for which both quotients are whole
 //
-// With a stride of 2, oneDNN 3.7 has only its reference implementation for bfloat16, which takes 40 to 200 times as
+// With a stride of 2, oneDNN 3.7 has only its reference implementation for bfloat16, which takes 30 to 200 times as
 // long. Channels are independent, so compilers make vectors of them.
 
 #include <optional>

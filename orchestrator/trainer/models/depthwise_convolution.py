@@ -1,6 +1,6 @@
 """Depthwise convolution, whose gradient of the images is an operation of this project for strides greater than one.
 
-TensorFlow's kernel takes 40 to 200 times as long in bfloat16 (docs/performance-explained.md).
+TensorFlow's kernel takes 30 to 200 times as long in bfloat16 (docs/performance-explained.md).
 """
 
 import keras
