@@ -8,7 +8,6 @@
 // tile has the same pixel of several images. So all of its pixels have the same neighbours outside of the image, which
 // are left out: oneDNN multiplies them as zeros. Each number is summed by one thread, always in the same order.
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +17,7 @@
 
 #include "axis.h"
 #include "pairs.h"
+#include "threads.h"
 
 namespace orchestrator {
 
@@ -204,10 +204,7 @@ class ConvolutionOperation : public OpKernel {
       for (int64_t n = begin; n < end; ++n) CopyWeights(sizes, Data(kernel), n, Data(panels) + n * sizes.tap_size());
     });
     const int64_t pixels = result->dim_size(1) * result->dim_size(2), parts = sizes.panels() * pixels;
-    using Pool = tsl::thread::ThreadPool;
-    const int64_t block = std::max<int64_t>(1, parts / (8 * workers->NumThreads()));
-    const Pool::SchedulingParams blocks(Pool::SchedulingStrategy::kFixedBlockSize, std::nullopt, block);
-    workers->ParallelFor(parts, blocks, [&](int64_t begin, int64_t end) {
+    InBlocks(context, parts, [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) {
         Convolve(sizes, Data(images), Data(panels), n / pixels, n % pixels, Data(*result));
       }

@@ -6,7 +6,6 @@
 // With a stride of 2, oneDNN 3.7 has only its reference implementation for bfloat16, which takes 30 to 200 times as
 // long. Channels are independent, so compilers make vectors of them.
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +15,7 @@
 
 #include "axis.h"
 #include "numbers.h"
+#include "threads.h"
 
 namespace orchestrator {
 
@@ -128,11 +128,7 @@ class DepthwiseGradient : public OpKernel {
     if (dx->NumElements() == 0) return;
     std::vector<float> weights(kernel.NumElements());
     for (size_t n = 0; n < weights.size(); ++n) weights[n] = Widen(Data<T>(kernel)[n]);
-    auto* workers = context->device()->tensorflow_cpu_worker_threads()->workers;
-    using Pool = tsl::thread::ThreadPool;
-    const int64_t rows = sizes.images * rows_, block = std::max<int64_t>(1, rows / (8 * workers->NumThreads()));
-    const Pool::SchedulingParams blocks(Pool::SchedulingStrategy::kFixedBlockSize, std::nullopt, block);
-    workers->ParallelFor(rows, blocks, [&](int64_t begin, int64_t end) {
+    InBlocks(context, sizes.images * rows_, [&](int64_t begin, int64_t end) {
       ComputeRows(sizes, Data<T>(dy), weights.data(), begin, end, Data<T>(*dx));
     });
   }

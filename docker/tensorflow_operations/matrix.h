@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/tensor_shape.h"
+
+#include "threads.h"
 
 namespace orchestrator {
 
@@ -36,11 +37,7 @@ struct Matrix {
 // Calls work(offset of the first number, rows, number) for each part, on all threads.
 template <typename Work>
 void ForParts(tensorflow::OpKernelContext* context, const Matrix& matrix, Work work) {
-  auto* workers = context->device()->tensorflow_cpu_worker_threads()->workers;
-  const int64_t block = std::max<int64_t>(1, matrix.parts() / (8 * workers->NumThreads()));
-  using Pool = tsl::thread::ThreadPool;
-  const Pool::SchedulingParams blocks(Pool::SchedulingStrategy::kFixedBlockSize, std::nullopt, block);
-  workers->ParallelFor(matrix.parts(), blocks, [&](int64_t begin, int64_t end) {
+  InBlocks(context, matrix.parts(), [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n) {
       const int64_t first = n * matrix.part;
       work(first * matrix.width, std::min(matrix.part, matrix.rows - first), n);
