@@ -76,7 +76,7 @@ class FusedBatchNormalization(Normalization):
     ) -> tf.Tensor:
         images, *added = inputs if isinstance(inputs, list) else [inputs]
         training = bool(training) and self.trainable
-        usable = training and self.whole and len(added) <= 1 and images.dtype in (tf.float32, tf.bfloat16)
+        usable = training and self.whole and len(added) <= 1 and images.dtype in library.DTYPES
         operations = library.load() if usable else None
         if operations is None:
             return super().call(inputs, training=training)

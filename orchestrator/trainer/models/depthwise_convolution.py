@@ -10,7 +10,6 @@ from keras import layers
 from orchestrator.trainer.tensorflow_operations import library
 
 MOST_TAPS = 9  # of a kernel, for docker/tensorflow_operations/depthwise_gradient.cc
-DTYPES = (tf.float32, tf.bfloat16)
 
 
 @keras.saving.register_keras_serializable(package="orchestrator")
@@ -34,7 +33,7 @@ class DepthwiseConvolution2D(layers.DepthwiseConv2D):
         plain = self.depth_multiplier == 1 and not self.use_bias and self.activation is keras.activations.linear
         usual = self.data_format == "channels_last" and max(self.dilation_rate) == 1 and len(set(self.strides)) == 1
         small = self.kernel_size[0] * self.kernel_size[1] <= MOST_TAPS
-        return plain and usual and small and self.strides[0] > 1 and inputs.dtype in DTYPES
+        return plain and usual and small and self.strides[0] > 1 and inputs.dtype in library.DTYPES
 
 
 def _convolve(images: tf.Tensor, weights: tf.Tensor, stride: int, padding: str) -> tf.Tensor:
@@ -43,11 +42,10 @@ def _convolve(images: tf.Tensor, weights: tf.Tensor, stride: int, padding: str) 
     @tf.custom_gradient
     def convolve(x: tf.Tensor, kernel: tf.Tensor) -> tuple[tf.Tensor, object]:
         def gradients(upstream: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-            return to_images(
-                x.shape, kernel, upstream, stride, padding
-            ), tf.raw_ops.DepthwiseConv2dNativeBackpropFilter(
+            of_kernel = tf.raw_ops.DepthwiseConv2dNativeBackpropFilter(
                 input=x, filter_sizes=kernel.shape, out_backprop=upstream, strides=strides, padding=padding
             )
+            return to_images(x.shape, kernel, upstream, stride, padding), of_kernel
 
         return tf.nn.depthwise_conv2d(x, kernel, strides, padding), gradients
 

@@ -39,6 +39,10 @@ class Decaying(keras.optimizers.Optimizer):
             return tf.identity(gradient)  # in the same graph as the others if updates are conditional
         return gradient + self.decay * tf.convert_to_tensor(variable)
 
+    def _in_update(self, decay: tf.Tensor, variable: Any) -> "tf.Tensor | None":
+        """Return the decay that the update of ``variable`` applies; None if it applies none."""
+        return decay if self.decays_in_update and self._decays(variable) else None
+
     def _decays(self, variable: Any) -> bool:
         return bool(self.decay) and len(variable.shape) >= 2
 
@@ -54,7 +58,7 @@ class Momentum(Decaying, keras.optimizers.SGD):
         decay = rate * self.decay / momentum  # the momentum multiplies it next
         for gradient, variable in zip(grads, variables, strict=True):
             accumulated = self.momentums[self._get_variable_index(variable)]
-            own = decay if self.decays_in_update and self._decays(variable) else None
+            own = self._in_update(decay, variable)
             update.momentum(variable, accumulated, gradient, rate, momentum, own, self.nesterov)
 
     @property
@@ -77,8 +81,7 @@ class RMSprop(Decaying, keras.optimizers.RMSprop):
         rate, rho, decay = (tf.convert_to_tensor(n, tf.float32) for n in (learning_rate, self.rho, self.decay))
         for gradient, variable in zip(grads, variables, strict=True):
             squares = self._velocities[self._get_variable_index(variable)]
-            own = decay if self.decays_in_update and self._decays(variable) else None
-            update.rmsprop(variable, squares, gradient, rate, rho, own, self.epsilon)
+            update.rmsprop(variable, squares, gradient, rate, rho, self._in_update(decay, variable), self.epsilon)
 
     @property
     def _at_once(self) -> bool:

@@ -4,12 +4,10 @@ import tensorflow as tf
 
 from orchestrator.trainer.tensorflow_operations import library
 
-DTYPES = (tf.float32, tf.bfloat16)
-
 
 def exist_for(dtype: tf.DType) -> bool:
     """Tell whether this image has the operation, and it computes in ``dtype``."""
-    return dtype in DTYPES and library.load() is not None
+    return dtype in library.DTYPES and library.load() is not None
 
 
 def apply(images: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 INTERFACE = 8  # a change of the operations' inputs or outputs needs another number here and in docker/
+DTYPES = (tf.float32, tf.bfloat16)  # in which the operations for layers compute
 LIBRARY = Path(sys.prefix, "lib", f"orchestrator-tensorflow-{tf.__version__}-{INTERFACE}.so")
 
 
