@@ -57,7 +57,7 @@ def page(measured: Mapping[str, Any], title: str, steps: list[float]) -> str:
         for p in PRODUCTS
     ]
     rate = f"{measured['bytes'] / 2**20:.0f} MiB at {measured['bandwidth'] / 1e9:.1f} GB/s"
-    lines += [f"| normalisation, additions, update | {parts['rest']:.0f} | {rate} | |", ""]
+    lines += [f"| everything else | {parts['rest']:.0f} | {rate} | |", ""]
     lines += ["| convolution | times | forward, ms | to its inputs, ms | to its weights, ms |", "|---|---|---|---|---|"]
     return "\n".join([*lines, *map(_line, measured["convolutions"])]) + "\n"
 

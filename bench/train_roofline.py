@@ -7,7 +7,6 @@ other data has replaced it there, as in a step. Memory is timed by an addition i
 
 import collections
 import json
-import math
 import sys
 import time
 from collections.abc import Callable
@@ -16,20 +15,16 @@ from typing import Any
 
 import keras
 import tensorflow as tf
+from keras import layers
 
+from bench import train_bytes
 from orchestrator.trainer.models import networks_by_name
-from orchestrator.trainer.models.batch_normalization import FusedBatchNormalization
 from orchestrator.trainer.models.convolution import KERNEL, Convolution2D, Geometry, Operations
 from orchestrator.trainer.models.depthwise_convolution import DepthwiseConvolution2D, to_images
 
 TIMES = 8  # of each operation; the least time counts, which excludes other load
 CLASSES, CHANNELS = 1000, 3
 OPERATION = "operation"  # of this project
-# Of an activation: read for its statistics, read and written normalised; back, it and its gradient are read twice and
-# the other gradient written. ReLU costs nothing more. What is added is read, and its gradient written; the gradients of
-# its two uses are read, and their sum written.
-NORMALISED_PASSES, ADDED_PASSES = 8, 5
-VARIABLE_BYTES = 16  # of a weight and its momentum in float32, read and written
 COPY_ELEMENTS = 1 << 27  # of each of two arrays: 1 GiB together is more than the largest caches (480 MiB) hold
 
 Times = dict[str, dict[str, float]]  # milliseconds of each product of a convolution, by implementation
@@ -56,14 +51,14 @@ class Depthwise(Geometry):
 
 def convolutions(model: keras.Model) -> "collections.Counter[Geometry]":
     """Count the convolutions of a network by geometry; a dense layer is one of a single pixel."""
-    layers = [layer for layer in model.layers if isinstance(layer, Convolution2D)]
-    geometries = [layer.geometry(layer.input.shape) for layer in layers]
+    plain = [layer for layer in model.layers if isinstance(layer, Convolution2D)]
+    geometries = [layer.geometry(layer.input.shape) for layer in plain]
     for layer in model.layers:
         if isinstance(layer, DepthwiseConvolution2D):
             (height, width), (_, rows, columns, channels) = layer.kernel_size, layer.input.shape
             padding = layer.padding.upper()
             geometries.append(Depthwise(height, width, layer.strides[0], padding, rows, columns, channels, 1))
-    dense = [layer for layer in model.layers if isinstance(layer, keras.layers.Dense)]
+    dense = [layer for layer in model.layers if isinstance(layer, layers.Dense)]
     geometries += [Geometry(1, 1, 1, "SAME", 1, 1, layer.input.shape[-1], layer.units) for layer in dense]
     return collections.Counter(geometries)
 
@@ -116,17 +111,6 @@ def implementations(geometry: Geometry, batch: int, dtype: str, memory: Memory) 
     }
 
 
-def rest(model: keras.Model, batch: int, dtype: str) -> int:
-    """Return the bytes that everything but convolutions must at least move in a step."""
-    size = tf.as_dtype(dtype).size
-    layers = [layer for layer in model.layers if isinstance(layer, FusedBatchNormalization)]
-    passes = [NORMALISED_PASSES + ADDED_PASSES * isinstance(layer.input, list) for layer in layers]
-    outputs = [batch * math.prod(layer.output.shape[1:]) for layer in layers]
-    activations = sum(count * numbers for count, numbers in zip(passes, outputs, strict=True))
-    copied = 2 * size if size < 4 else size  # the gradient read, and in 16 bits the weights written as layers read them
-    return size * activations + (VARIABLE_BYTES + copied) * model.count_params()
-
-
 def main(name: str, pixels: int, batch: int, precision: str, threads: int) -> dict[str, Any]:
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
@@ -137,7 +121,8 @@ def main(name: str, pixels: int, batch: int, precision: str, threads: int) -> di
          **implementations(geometry, batch, precision, memory)}
         for geometry, count in convolutions(model).items()
     ]  # fmt: skip
-    return {"convolutions": rows, "bytes": rest(model, batch, precision), "bandwidth": memory.bandwidth()}
+    moved = train_bytes.of_step(model, batch, precision)
+    return {"convolutions": rows, "bytes": moved, "bandwidth": memory.bandwidth()}
 
 
 if __name__ == "__main__":
