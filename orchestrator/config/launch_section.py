@@ -38,8 +38,9 @@ class Launch(Section):
         None,
         ge=0,
         le=MAX_CYCLE,
-        description="milliseconds between two rounds of Horovod's background thread; default: the recipe's; else 25"
-        " (our trainer without Adasum, which does not wait for them) or 5; with autotune Horovod's choice",
+        description="milliseconds between two rounds of Horovod's background thread; default: the recipe's; else 5, or"
+        " for train without Adasum 25, since it starts a round as soon as it has gradients; with autotune Horovod's"
+        " choice",
     )
     fusion_threshold: int | None = Field(
         None,

@@ -83,7 +83,7 @@ class Train(Section):
     hierarchical: bool | None = Field(
         None,
         description="average gradients in 16 bits within each node first, then between nodes, if each has several"
-        " ranks; default: the recipe's, or if that is at least 15 % faster",
+        " ranks; default: the recipe's; else only if that is measured to be at least 15 % faster",
     )
     fp16_allreduce: bool = Field(False, description="the same as compression: fp16, under Horovod's name")
     gradient_predivide_factor: float | None = Field(
