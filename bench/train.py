@@ -36,14 +36,13 @@ def main() -> None:
     parser.add_argument("--only", action="append", default=[], choices=names, help="may be given several times")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--image", help="measure in this image, with the worker side of this working tree in it")
-    parser.add_argument("--pytorch-image", help="image with PyTorch; with a C++ compiler in it, torch.compile too")
     parser.add_argument("--smoke", action="store_true", help="see that every row runs: a few steps of small images")
     args = parser.parse_args()
     rounds = 1 if args.smoke else args.rounds
     with train_containers.on_all_cores(args.image) as place:
         rows: list[Row] = []
         for measure in _select(args.only, args.smoke).values():
-            rows += measure(Sitting(place, rounds, args.smoke, args.pytorch_image))
+            rows += measure(Sitting(place, rounds, args.smoke))
             write("training", rows, rounds, machine(), cores=len(place.cores))  # the rest takes minutes more
 
 

@@ -15,8 +15,6 @@ from orchestrator.cluster import PYTHON
 
 NEAR = 0.01  # relative difference in parameters of two forms of a network
 SMOKE_PIXELS = 32  # at most
-HEADERS = f"{PYTHON.removesuffix('/bin/python')}/lib/python3*/site-packages/torch/include"
-CAN_COMPILE = f"command -v g++ && ls -d {HEADERS} && echo ready || true"
 LEGACY = {"TF_USE_LEGACY_KERAS": "1"}
 Contestants = dict[str, Callable[[], float]]
 
@@ -29,7 +27,6 @@ class Sitting:
         place: Where contestants run.
         rounds: Number of rounds.
         smoke: Measure only that everything runs: a few steps of small images.
-        pytorch: Image with PyTorch; None for the node image.
         parameters: Sizes of the trainer's networks measured so far.
         missing: Contestants of the current comparison that are not on this machine or failed, with the reason.
     """
@@ -37,7 +34,6 @@ class Sitting:
     place: Place
     rounds: int
     smoke: bool = False
-    pytorch: str | None = None
     parameters: dict[str, int] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
 
@@ -107,10 +103,8 @@ class Sitting:
         return statistics.median(float(line.split()[2]) for line in output.splitlines() if line.startswith("Iter #"))
 
     def torch(self, work: Work, precision: str, compiled: bool = False) -> float:
-        """Measure PyTorch; compiled by torch.compile if the image has a C++ compiler and PyTorch's headers."""
-        place = replace(self.place, image=self.pytorch or train_containers.pytorch_image())
-        if compiled and "ready" not in place.run(["sh", "-c", CAN_COMPILE]):
-            raise MissingReference("the image has no C++ compiler or no headers: --pytorch-image names one that has")
+        """Measure PyTorch, or PyTorch with torch.compile."""
+        place = replace(self.place, image=train_containers.pytorch_image())
         argv = [PYTHON, "-m", "bench.train_torch", "--precision", precision, "--rounds", str(EPOCHS - 1)]
         argv += _flags(pixels=work.pixels, batch=work.batch, steps=work.steps, threads=self.threads)
         return float(statistics.median(place.json([*argv, *["--compile"] * compiled])["images_per_second"]))

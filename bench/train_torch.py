@@ -103,7 +103,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     for name in ("pixels", "batch", "steps", "rounds", "threads"):
         parser.add_argument(f"--{name}", type=int, required=True)
-    parser.add_argument("--compile", action="store_true", help="by torch.compile, which needs a C++ compiler")
+    parser.add_argument("--compile", action="store_true", help="by torch.compile")
     parser.add_argument("--precision", choices=["float32", "bfloat16"], required=True)
     args = parser.parse_args()
     print(json.dumps({"images_per_second": rates(args), "version": torch.__version__}))

@@ -5,8 +5,8 @@ site=$(python -c 'import site; print(site.getsitepackages()[0])')
 # Jedi completes code of packages that are not in the image by these 5,700 files, each of which costs Docker on a slow
 # node 10 ms.
 rm -rf "$site/jedi/third_party/typeshed/stubs" "$site/jedi/third_party/django-stubs"
-# The headers, 430 MB of TensorFlow and 80 MB of PyTorch, were needed to build Horovod. Nothing uses libclang, 62 MB.
-rm -rf "$site/tensorflow/include" "$site/torch/include" "$site/clang/native"
+# TensorFlow's headers, 430 MB, were needed to build Horovod. Nothing uses libclang, 62 MB.
+rm -rf "$site/tensorflow/include" "$site/clang/native"
 
 if test "$1-$2" = tensorflow-cpu || test "$1-$2" = both-cpu; then
   # tf_keras requires the package tensorflow. For x86_64, PyPI has the CPU build under the name tensorflow-cpu.

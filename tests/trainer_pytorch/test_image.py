@@ -50,6 +50,17 @@ def test_network_with_cuda_library_operations_runs_on_the_cpu() -> None:
     assert torch.linalg.svdvals(matrix).min() > 0
 
 
+def test_torch_compile_gives_the_same_loss() -> None:
+    layers = torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten()
+    model, images = torch.nn.Sequential(*layers, torch.nn.Linear(288, 10)), torch.randn(4, 3, 8, 8)
+    losses = [
+        torch.nn.functional.cross_entropy(forward(images), torch.arange(4)) for forward in (model, torch.compile(model))
+    ]
+    losses[1].backward()
+    torch.testing.assert_close(losses[1], losses[0])
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
 def test_data_loader_processes_return_batches() -> None:
     dataset = torch.utils.data.TensorDataset(torch.arange(8))
     loader = torch.utils.data.DataLoader(dataset, batch_size=4, num_workers=2)
