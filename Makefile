@@ -110,8 +110,8 @@ e2e-scale: install .venv/installed-dev ## run a story with 32 local nodes: deplo
 	$(DOCKER) $(BIN)/python -m tests.images
 	$(PYTEST) --exitfirst --verbose --durations 0 tests/scale
 
-e2e-distributions: install .venv/installed-dev ## deploy one cluster of Debian 12, 13, Ubuntu 22.04 and 24.04 (10 min; needs mmdebstrap)
-	$(PYTEST) --exitfirst --verbose tests/distributions/test_distributions.py
+e2e-distributions: install .venv/installed-dev ## deploy clusters of Debian 12, 13, Ubuntu 22.04 and 24.04 (20 min; needs mmdebstrap)
+	$(PYTEST) --exitfirst --verbose tests/distributions/test_distributions.py tests/distributions/test_own_scripts.py
 
 e2e-from-nothing: install .venv/installed-dev ## run make demo and half of the e2e story on Debian 13 and Ubuntu 24.04 (1 h; needs mmdebstrap)
 	$(PYTEST) --exitfirst --verbose --capture no tests/distributions/test_from_nothing.py

@@ -15,7 +15,7 @@ MACHINES = [release for release in RELEASES if release.suite in ("jammy", "bookw
 NAMES = [machine_name(OWNER, release) for release in MACHINES]
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "distribute" / "pytorch_ddp.py"
 SCRIPT = """
-import os, socket, sys
+import os, socket
 from pathlib import Path
 import emoji
 import torch
@@ -24,7 +24,8 @@ import torch.distributed as dist
 dist.init_process_group("gloo")
 numbers = torch.tensor([float(word) for word in Path("/shared/data/numbers.txt").read_text().split()])
 own = numbers[dist.get_rank()::dist.get_world_size()].sum()
-print(f"{socket.gethostname()} has {own.item():g}, with {emoji.__name__} under {os.environ['TORCHELASTIC_RUN_ID'] and 'torchrun'}")
+launcher = "torchrun" if "TORCHELASTIC_RUN_ID" in os.environ else "another launcher"
+print(f"{socket.gethostname()} has {own.item():g}, with {emoji.__name__} under {launcher}")
 dist.all_reduce(own)
 compiled = torch.compile(lambda x: (x * x).sum())(torch.ones(4))
 if dist.get_rank() == 0:
