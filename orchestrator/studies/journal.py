@@ -16,7 +16,7 @@ from pathlib import Path
 from orchestrator.errors import StateError, command
 from orchestrator.schema import bounded_files
 from orchestrator.schema.atomic_write import flush
-from orchestrator.schema.bounded_files import Unreadable
+from orchestrator.schema.bounded_files import Inaccessible, Unreadable
 from orchestrator.schema.file_lock import try_lock
 from orchestrator.schema.file_model import File, Time
 from orchestrator.schema.names import FileName
@@ -119,7 +119,7 @@ class Journal:
         except FileNotFoundError:
             return None
         except Unreadable as error:
-            raise StateError(str(error), "remove this file: the launch is then measured again") from None
+            raise unusable(error, "remove this file: the launch is then measured again") from None
         if started.run in {launch.run for launch in self.launches}:
             self.forget()
             return None
@@ -161,7 +161,7 @@ def read_queued(directory: Path) -> Queued | None:
     except FileNotFoundError:
         return None
     except Unreadable as error:
-        raise StateError(str(error), "remove this file: launches that the head made are then made again") from None
+        raise unusable(error, "remove this file: launches that the head made are then made again") from None
 
 
 def read(directory: Path, repair: bool = False) -> list[Launch]:
@@ -188,7 +188,13 @@ def read(directory: Path, repair: bool = False) -> list[Launch]:
     except FileNotFoundError:
         return []
     except Unreadable as error:
-        raise StateError(str(error), "remove this line: its launch is then measured again") from None
+        raise unusable(error, "remove this line: its launch is then measured again") from None
+
+
+def unusable(error: Unreadable, remedy: str) -> StateError:
+    """Return the error of a study's file; ``remedy`` is that of damaged content, so not of a file that was not read."""
+    access = "make it a file that your account can read, or name another directory"
+    return StateError(str(error), access if isinstance(error, Inaccessible) else remedy)
 
 
 def resume_command(directory: Path) -> str:

@@ -71,4 +71,4 @@ def read_cluster(directory: Path) -> str | None:
     except FileNotFoundError:
         return None
     except Unreadable as error:
-        raise StateError(str(error), "remove this file, and name the cluster with --cluster") from None
+        raise journal.unusable(error, "remove this file, and name the cluster with --cluster") from None

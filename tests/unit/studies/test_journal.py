@@ -114,3 +114,12 @@ def test_damaged_file_of_the_heads_launches_is_named(directory: Path) -> None:
     (directory / journal.QUEUED).write_text("{}")
     with pytest.raises(StateError, match=r"queued.json"):
         journal.read_queued(directory)
+
+
+@pytest.mark.parametrize("name", [journal.LAUNCHES, journal.STARTED, journal.QUEUED, journal.CLUSTER])
+def test_file_that_was_not_read_is_not_to_be_removed(directory: Path, name: str) -> None:
+    (directory / name).mkdir()  # is not opened either, and root reads every file
+    with pytest.raises(StateError, match=f"{name}: is a directory") as caught, journal.opened(directory):
+        resumable_study.read_cluster(directory)
+    assert "remove" not in caught.value.hint
+    assert "can read" in caught.value.hint
