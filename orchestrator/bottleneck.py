@@ -50,9 +50,10 @@ class Explanation:
 def explain(results: Results) -> Explanation | None:
     """Find the bottleneck of a run; None if no step was split, as in a run of one step."""
     ranks = split(results)
-    if not any(map(sum, ranks)):
+    whole = fmean(map(sum, ranks)) if ranks else 0.0
+    if not whole:
         return None
-    shares = _shares(ranks)
+    shares = _shares(ranks, whole)
     beyond = [bound for bound in FROM if shares[bound] >= FROM[bound]]
     bound: Bound = max(beyond, key=lambda index: shares[index], default="compute")
     finding, advice = EXPLAINED[bound](results, ranks, f"{shares[bound] * 100:.0f} %")
@@ -89,8 +90,8 @@ def _is_split(epoch: Epoch | Unfinished, ranks: int) -> bool:
     return all(len(part) == ranks for part in (epoch.input_seconds, epoch.compute_seconds, epoch.communication_seconds))
 
 
-def _shares(ranks: list[StepTimes]) -> dict[Bound, float]:
-    whole = fmean(map(sum, ranks))
+def _shares(ranks: list[StepTimes], whole: float) -> dict[Bound, float]:
+    """Return the share of each cause in the ``whole`` seconds of a step."""
     return {
         "input": fmean(rank.input for rank in ranks) / whole,
         "straggler": _slowest(ranks)[1] / whole,

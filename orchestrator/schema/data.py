@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from orchestrator.schema.file_model import File
 
@@ -95,3 +95,10 @@ class Staged(File):
     read: list[int]
     copied: list[int]
     seconds: float
+
+    @model_validator(mode="after")
+    def _require_bytes_of_each_rank(self) -> "Staged":
+        if not len(self.hosts) == len(self.read) == len(self.copied):
+            lengths = f"`read`: {len(self.read)} numbers, `copied`: {len(self.copied)}"
+            raise ValueError(f"{lengths}, but `hosts`: {len(self.hosts)} names")
+        return self

@@ -1,6 +1,6 @@
 """Models of a training run's results, and of the checkpoints from which another run can resume."""
 
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -9,6 +9,8 @@ from orchestrator.schema.names import FileName
 from orchestrator.schema.training import Compression, Engine, Precision, TrainConfig
 
 MOST_IMAGES = 2**53  # of a step: a larger integer is not exact as a float
+# At most ten years, so that the sum over all epochs of a file is a time that Python can represent.
+Seconds = Annotated[float, Field(ge=0, le=3e8, allow_inf_nan=False)]
 
 
 class Scores(File):
@@ -42,19 +44,19 @@ class Trained(File):
     images_per_second: float
     images_per_second_per_rank: list[float]
     peak_memory_per_rank: list[int]
-    seconds: float
-    input_seconds: list[float] = Field([])
-    compute_seconds: list[float] = Field([])
-    communication_seconds: list[float] = Field([])
+    seconds: Seconds
+    input_seconds: list[Seconds] = Field([])
+    compute_seconds: list[Seconds] = Field([])
+    communication_seconds: list[Seconds] = Field([])
     hidden_communication: list[float] = Field([])
-    median_step_seconds: float | None = None
+    median_step_seconds: Seconds | None = None
 
 
 class Epoch(Trained):
     """Result of a whole epoch: training, evaluation, and the hash of the weights that every rank then had."""
 
     test: Scores
-    test_seconds: float
+    test_seconds: Seconds
     weights_sha256: str
 
     def line(self, epochs: int) -> str:
@@ -69,10 +71,10 @@ class Epoch(Trained):
 class Unfinished(File):
     """Split of the steps of an epoch that was not evaluated. The lists hold rank r's means, as in :class:`Trained`."""
 
-    steps: int
-    input_seconds: list[float]
-    compute_seconds: list[float]
-    communication_seconds: list[float]
+    steps: int = Field(ge=0)
+    input_seconds: list[Seconds]
+    compute_seconds: list[Seconds]
+    communication_seconds: list[Seconds]
 
 
 class StepTimes(NamedTuple):
@@ -167,9 +169,9 @@ class CheckpointEntry(File):
     """
 
     name: FileName
-    epoch: int
-    step: int
-    world: int
+    epoch: int = Field(ge=1)
+    step: int = Field(ge=0)
+    world: int = Field(ge=1)
     whole: bool
     top1: float | None = None
 

@@ -133,7 +133,7 @@ class TrainConfig(File):
     seed: int
     precision: Precision
     xla: bool | None = None
-    backward_passes_per_step: int = 1
+    backward_passes_per_step: int = Field(1, ge=1)
     compression: Compression = "none"
     hierarchical: bool | None = None
     convolutions: dict[str, str] | None = None

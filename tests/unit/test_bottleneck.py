@@ -97,6 +97,7 @@ def test_results_without_a_split_have_no_bottleneck() -> None:
     assert explain(builders.results([builders.epoch(1)])) is None
     assert explain(builders.results([])) is None
     assert explain(results((0, 0, 0))) is None
+    assert explain(results((5e-321, 0, 0), (0, 0, 0))) is None  # a mean of 0
 
 
 def test_epochs_count_by_steps_without_the_first_of_the_run() -> None:

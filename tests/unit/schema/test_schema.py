@@ -4,11 +4,13 @@ import os
 import stat
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from orchestrator.schema import RunStatus
+from orchestrator.schema import CheckpointEntry, RunStatus, Staged, Unfinished
+from orchestrator.schema.file_model import File
 from orchestrator.trainer.supervision import rank_record
 from tests import builders, samples
 
@@ -52,3 +54,30 @@ def test_keys_of_a_newer_version_are_ignored() -> None:
 def test_missing_key_or_unknown_word_is_refused(text: str) -> None:
     with pytest.raises(ValidationError):
         RunStatus.model_validate_json(text)
+
+
+CHECKPOINT = CheckpointEntry(name="epoch-0001", epoch=1, step=4, world=2, whole=True)
+STAGED = Staged(directories=["a"], hosts=["h"], shards=1, bytes=1, read=[1], copied=[1], seconds=1.0)
+UNFINISHED = Unfinished(steps=1, input_seconds=[0.0], compute_seconds=[1.0], communication_seconds=[0.0])
+
+
+@pytest.mark.parametrize(
+    ("whole", "wrong"),
+    [
+        (samples.train_config(), {"backward_passes_per_step": 0}),
+        *((builders.epoch(1), {key: seconds}) for key in ("seconds", "test_seconds", "median_step_seconds")
+          for seconds in (-1.0, 1e308)),
+        *((builders.epoch(1), {f"{part}_seconds": [1.0, -1.0]}) for part in ("input", "compute", "communication")),
+        (UNFINISHED, {"compute_seconds": [-1.0]}),
+        (UNFINISHED, {"steps": -1}),
+        (CHECKPOINT, {"epoch": 0}),
+        (CHECKPOINT, {"step": -1}),
+        (CHECKPOINT, {"world": 0}),
+        *((STAGED, {key: value}) for key, value in {"hosts": ["h", "i"], "read": [1, 2], "copied": []}.items()),
+    ],
+)  # fmt: skip
+def test_impossible_number_of_a_node_is_refused(whole: File, wrong: dict[str, Any]) -> None:
+    values = whole.model_dump()
+    assert type(whole).model_validate(values) == whole
+    with pytest.raises(ValidationError):
+        type(whole).model_validate({**values, **wrong})

@@ -45,9 +45,8 @@ def unfinished(*seconds: float) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("of_epochs", "of_run"),
     [
-        ({"median_step_seconds": -1.0}, {}),
         ({"median_step_seconds": 1e-320}, {}),
-        ({"median_step_seconds": 1e300}, {}),
+        ({"median_step_seconds": 1e8}, {}),
         ({"images_per_second": -5.0}, {}),
         ({}, unfinished(0.0)),
         ({}, unfinished()),
@@ -61,8 +60,9 @@ def test_launch_with_an_impossible_step_has_a_problem(
     assert launch.problem == "run a left no results.json with more than one step"
 
 
-def test_problem_of_a_launch_names_what_is_wrong_in_its_results(tmp_path: Path) -> None:
-    launch = measured(started(1e6), with_results(tmp_path, {"median_step_seconds": "fast"}, {}), 5.0)
+@pytest.mark.parametrize("step", ["fast", -1.0, 1e300])
+def test_problem_of_a_launch_names_what_is_wrong_in_its_results(tmp_path: Path, step: object) -> None:
+    launch = measured(started(1e6), with_results(tmp_path, {"median_step_seconds": step}, {}), 5.0)
     assert launch.problem is not None
     assert launch.problem.startswith("run a: results.json: epochs.0.median_step_seconds: ")
 
