@@ -13,14 +13,23 @@ A cell is one point of the matrix. A round measures each cell once; every other 
 
 import hashlib
 import json
-from typing import Annotated, Literal
+import math
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from orchestrator.schema.file_model import File, Time
 from orchestrator.schema.names import FileName
 
-Option = str | int | float | bool
+
+def finite(value: Any) -> Any:
+    """Refuse a number that is not finite, in one problem: ``allow_inf_nan`` reports every type of a union."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value}: must be a finite number")
+    return value
+
+
+Option = Annotated[str | int | float | bool, BeforeValidator(finite)]
 # Of one launch: a year at most, so that the time of all launches of a study is one that Python can represent.
 LONGEST = 3e7
 Seconds = Annotated[float, Field(ge=0, le=LONGEST, allow_inf_nan=False)]

@@ -40,6 +40,11 @@ WRONG = [
         MINIMAL + "published: [{cell: {ranks: 1}, metric: seconds, value: .nan, source: x}]",
         "published.0.value: nan: must be a finite number",
     ),
+    (
+        MINIMAL + "published: [{cell: {ranks: .inf}, metric: seconds, value: 1, source: x}]",
+        "study.yaml: published.0.cell.ranks: inf: must be a finite number",
+    ),
+    (MINIMAL + "options: {momentum: [0.9, .nan]}", "study.yaml: options.momentum.1: nan: must be a finite number"),
     (MINIMAL + "options: {precisions: float32}", "options.precisions: unknown, did you mean precision?"),
     (MINIMAL + "options: {np: 2}", "options.np: no option, use the study's key ranks"),
     (MINIMAL + "exclude: [{rank: 1}]", "exclude: 'rank': no key of a cell, did you mean ranks?"),
