@@ -9,7 +9,7 @@ import typer
 from orchestrator.cli import shell_completion
 from orchestrator.config.paths import expanded
 from orchestrator.errors import ConfigError, command
-from orchestrator.studies import journal, study_files
+from orchestrator.studies import journal, resumable_study, study_files
 from orchestrator.studies.study_definition import Study
 from orchestrator.studies.study_sections import MOST_LAUNCHES, Repetitions
 
@@ -67,6 +67,26 @@ def named(source: str | None) -> str:
     if source is None:
         raise ConfigError(["study: name a file, or an included study"], "`orchestrator study list` lists them")
     return source
+
+
+def resumed(source: str | None, directory: Path | None) -> Path:
+    """Return the directory of the study to continue: ``directory`` if given, which must hold the study ``source``."""
+    if directory is None:
+        return directory_of(source)
+    name = resumable_study.load(directory).name
+    if source is not None and not _is_of(source, directory, name):
+        problem = f"study {source} --resume: {directory} holds another study, {name!r}"
+        raise ConfigError([problem], f"{journal.resume_command(directory)} continues it")
+    return directory
+
+
+def _is_of(source: str, directory: Path, name: str) -> bool:
+    """Tell whether ``source`` names ``directory`` or the study ``name`` in it, or is a file of this study."""
+    named = {Path(path).resolve() for path in (source, f"{source}{FOLDER}")}
+    if source == name or directory.resolve() in named:
+        return True
+    is_study = source in study_files.names() or Path(source).is_file()
+    return is_study and study_files.find(source).name == name
 
 
 def directory_of(source: str | None, form: str = "study {} --resume") -> Path:

@@ -42,7 +42,7 @@ def run(
 ) -> None:
     """Run a study; `orchestrator study FILE` does the same. --resume continues one."""
     changes = study_options.changes(shrink, rounds, data or [])
-    resumed = (directory or study_options.directory_of(source)) if resume else None
+    resumed = study_options.resumed(source, directory) if resume else None
     if deploys is None:
         deploys = resumed is None or resumable_study.read_deploys(resumed)
     cluster_name = resumable_study.read_cluster(resumed) if resumed and name is None else name

@@ -335,6 +335,19 @@ def test_resume_finds_the_directory_and_its_cluster(cli: Cli, tmp_path: Path, wo
     assert "cluster 'third' is not deployed" in cli("study", words, "--resume", "--cluster", "third").stderr
 
 
+@pytest.mark.parametrize(
+    ("source", "is_refused"), [("tiny", False), ("tiny.yaml", False), ("a", False), ("other", True), ("ghimire", True)]
+)
+def test_directory_to_resume_holds_the_named_study(cli: Cli, tmp_path: Path, source: str, is_refused: bool) -> None:
+    (tmp_path / "tiny.yaml").write_text(FILE)
+    resumable_study.create(tmp_path / "a-study", study())
+    refused = cli("study", source, "--resume", "--directory", "a-study", "--dry-run")
+    reason = f"study {source} --resume: a-study holds another study, 'tiny'"
+    assert (reason in refused.stderr) == is_refused
+    assert ("`orchestrator study a-study --resume` continues it" in refused.stderr) == is_refused
+    assert refused.returncode == 2 * is_refused
+
+
 @pytest.mark.parametrize(("form", "command"), [("study --resume", "study a-study --resume"),
                                                ("study status", "study status a-study")])  # fmt: skip
 def test_remedies_name_a_command_that_works(cli: Cli, tmp_path: Path, form: str, command: str) -> None:
