@@ -1,5 +1,6 @@
 """Configuration of a cell's launches, and the command with which a user repeats one."""
 
+from decimal import Decimal
 from typing import Any
 
 from pydantic import ValidationError
@@ -68,7 +69,7 @@ def command(config: Config) -> list[str]:
     launch = config.launch.model_dump(mode="json", exclude_defaults=True, exclude={"launcher", "parameter_servers"})
     words = ["orchestrator", "train", train.pop("model")]
     if train.get("max_time"):
-        train["max_time"] = f"{train['max_time']:g}s"
+        train["max_time"] = f"{Decimal(str(train['max_time'])).normalize():f}s"  # never with an exponent
     for key, value in {**train, **launch}.items():
         words += _option(key.replace("_", "-"), value)
     return [*words, "--cluster", config.name]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.config import Config
+from orchestrator.config import Config, Train
 from orchestrator.runs import store
 from orchestrator.schema import RunStatus
 from orchestrator.studies import settings, time_and_cost
@@ -30,6 +30,16 @@ def test_launches_evaluate_the_test_samples_of_the_study(changes: dict[str, Any]
     assert ("--test-samples" in words) == (evaluated is not None)
     if evaluated:
         assert words[words.index("--test-samples") + 1] == str(evaluated)
+
+
+@pytest.mark.parametrize(
+    ("time", "word"), [("720h", "2592000s"), (1234567.25, "1234567.25s"), ("90s", "90s"), (1e-5, "0.00001s")]
+)
+def test_command_of_a_launch_has_its_exact_time_limit(time: object, word: str) -> None:
+    limited = study(ranks=[1], until={"time": time})
+    words = settings.command(settings.of_cell(Config(), limited, cells(limited)[0]))
+    assert words[words.index("--max-time") + 1] == word
+    assert Train(max_time=word).max_time == limited.until.time
 
 
 @pytest.mark.parametrize(
