@@ -13,6 +13,7 @@ from orchestrator.runs import secret_files
 from orchestrator.schema import bounded_files
 
 MOST = 200 << 20  # bytes that a script's directory may have
+DEEPEST = 200  # levels of directories
 IGNORE = ".orchestratorignore"
 LEFT_OUT = {"venv", "__pycache__", "node_modules"}
 
@@ -37,7 +38,7 @@ def select(directory: Path, *secret: Path | None, wheels: Path | None = None) ->
         The files, and directories without files, among them ignored ones: scripts expect them to exist.
 
     Raises:
-        ConfigError: The files are too large or cannot be read.
+        ConfigError: The files are too large, nested too deep, or cannot be read.
     """
     selection = _Selection(directory, secret, wheels)
     with readable():
@@ -74,7 +75,7 @@ class _Selection:
 
     def files(self, directory: Path, above: frozenset[Path]) -> Iterator[Path]:
         """Yield the files below ``directory``, never again those of a directory ``above`` it. Raises OSError."""
-        ancestors = above | {directory.resolve()}
+        ancestors = self._ancestors(directory, above)
         for entry in sorted(directory.iterdir()):
             name = str(entry.relative_to(self.directory))
             if _is_private(entry.name) and (name not in self.wanted or entry.is_dir()):
@@ -107,6 +108,14 @@ class _Selection:
         if real in self.secret:
             return "it holds credentials: the environment, --config or --env-file names it"
         return "" if entry.is_dir() else secret_files.reason(entry) or secret_files.reason(real)
+
+    def _ancestors(self, directory: Path, above: frozenset[Path]) -> frozenset[Path]:
+        """Return ``directory`` and those ``above`` it. Raises ConfigError if there are too many."""
+        if len(above) > DEEPEST:
+            top = self.directory / directory.relative_to(self.directory).parts[0]
+            problem = f"has directories nested more than {DEEPEST} levels deep, the most that are sent"
+            raise ConfigError([f"run: {top}: {problem}: list it in {IGNORE}, or move the script to its own directory"])
+        return above | {directory.resolve()}
 
     def _count(self, path: Path) -> None:
         self.sizes[path.relative_to(self.directory).parts[0]] += path.stat().st_size

@@ -86,12 +86,12 @@ def _dotted(node: ast.expr, aliases: Mapping[str, str]) -> list[str]:
 
 @cache
 def _nodes(path: Path) -> list[ast.AST]:
-    """Parse a file; one that is too large or is not Python has no nodes."""
+    """Parse a file; one that is too large, nested too deep or not Python has no nodes."""
     try:
         with warnings.catch_warnings():  # of the script, as of "\\d" in a string: Python 3.12 and later print it
             warnings.simplefilter("ignore")
             return list(ast.walk(ast.parse(content(path))))
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last is the parser's, for deep nesting
         return []
 
 

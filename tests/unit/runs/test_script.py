@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import ConfigError
-from orchestrator.runs import script, secret_files, source_archive
+from orchestrator.runs import script, secret_files, sent_files, source_archive
 from orchestrator.runs.script import Source
 from tests import waiting
 from tests.unit.conftest import Cli
@@ -305,4 +305,14 @@ def test_too_large_directory_is_refused_with_the_limit_and_its_largest_parts(pro
             file.truncate(size + 1)  # a sparse file
     largest = r"wandb \(150 MiB\), data \(50 MiB\), model \(0 MiB\)"
     with pytest.raises(ConfigError, match=rf"more than 200 MiB, .* in {largest}: .* \.orchestratorignore"):
+        gather()
+
+
+@pytest.mark.parametrize("levels", [sent_files.DEEPEST, sent_files.DEEPEST + 1])
+def test_directory_nested_too_deep_is_named(project: Path, levels: int) -> None:
+    (project / "deep" / "/".join("d" * (levels - 1))).mkdir(parents=True)
+    if levels == sent_files.DEEPEST:
+        assert len(gather().directories) == 1
+        return
+    with pytest.raises(ConfigError, match=rf"run: {project}/deep: .* more than 200 levels .* \.orchestratorignore"):
         gather()

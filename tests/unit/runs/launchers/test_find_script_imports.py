@@ -67,6 +67,12 @@ def test_imports_of_a_script_select_its_launcher(tmp_path: Path, text: str, laun
     assert needed(tmp_path, ["python", "train.py"], train=text).launcher == launcher
 
 
+@pytest.mark.parametrize("text", ["(" * 1000, f"{'-' * 100_000}1", f"1{' + 1' * 100_000}", "\0", "if"])
+def test_imported_file_that_cannot_be_parsed_names_nothing(tmp_path: Path, text: str) -> None:
+    found = needed(tmp_path, ["python", "train.py"], train="import odd\nimport torch.distributed", odd=text)
+    assert found.launcher == "torchrun"
+
+
 def test_warnings_about_the_code_of_a_script_are_not_shown(tmp_path: Path) -> None:
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
