@@ -64,10 +64,12 @@ def stage(state_dir: StateDir, cluster: Cluster, digest: str, config: Config) ->
         The run, started.
 
     Raises:
-        ConfigError: No shards are prepared.
+        ConfigError: No shards are prepared, or none are made of this data set.
         NodesFailed: A node is not healthy, or the head does not answer.
         StateError: Another run is active or starting.
     """
+    if config.train.dataset:
+        _require_shards_of(config.train.dataset)
     data_files = _find_dataset(config) if config.train.data else None
     one_slot_cluster, options = cluster.with_one_slot(), config.launch.model_copy(update={"np": None})
     nodes = control.check_nodes(state_dir, one_slot_cluster, digest, options)
@@ -86,9 +88,19 @@ def _prepared(head: Session, config: Config, data_files: FoundDataset | None) ->
     else:
         sources = shared_data.all_prepared(head, config.train.dataset)
     if not sources:
-        what = f"{data_files.directory} is not prepared" if data_files else f"nothing is prepared in {SHARED}/data"
-        raise ConfigError([f"train.data: {what}"], f"{command('data prepare', config.name)} makes shards of it")
+        name, place = (data_files.directory, "") if data_files else (config.train.dataset, f" in {SHARED}/data")
+        what = f"{name} is not prepared" if name else "nothing is prepared"
+        raise ConfigError([f"train.data: {what}{place}"], f"{command('data prepare', config.name)} makes shards of it")
     return sources
+
+
+def _require_shards_of(dataset: str | None) -> str:
+    """Return the name of a data set that shards are made of. Raises ConfigError for another, and for None."""
+    if dataset in DATASETS:
+        return dataset
+    problem = f"{dataset!r} is unknown" if dataset else "missing"
+    wrong = f"{dataset}: is read into memory whole" if dataset in recipes.datasets() else problem
+    raise ConfigError([f"train.dataset: {wrong}: shards are made of {', '.join(DATASETS)}"])
 
 
 def _find_dataset(config: Config, remedy: str | None = None) -> FoundDataset:
@@ -96,10 +108,6 @@ def _find_dataset(config: Config, remedy: str | None = None) -> FoundDataset:
 
     Unreadable images are an error with the hint ``remedy``; without it they are skipped.
     """
-    dataset = config.train.dataset
-    if dataset not in DATASETS:
-        problem = f"{dataset!r} is unknown" if dataset else "missing"
-        wrong = f"{dataset}: is read into memory whole" if dataset in recipes.datasets() else problem
-        raise ConfigError([f"train.dataset: {wrong}: shards are made of {', '.join(DATASETS)}"])
+    dataset = _require_shards_of(config.train.dataset)
     with progress.step(f"Checking data set {dataset}") as step:
         return datasets.require(dataset, config.train.data, step.detail, remedy)

@@ -28,6 +28,9 @@ def folders(tmp_path: Path) -> Path:
     [
         (["prepare"], "train.dataset: missing: shards are made of imagenet"),
         (["prepare", "mnist"], "train.dataset: mnist: is read into memory whole: shards are made of imagenet"),
+        (["stage", "mnist"], "train.dataset: mnist: is read into memory whole: shards are made of imagenet"),
+        (["stage", "imagnet"], "train.dataset: 'imagnet' is unknown: shards are made of imagenet"),
+        (["stage", "--data", "images"], "train.dataset: missing: shards are made of imagenet"),
         (["prepare", "imagenet"], "imagenet cannot be downloaded without an account: pass its directory"),
         (["prepare", "imagenet", "--data", "missing"], "train.data: missing: no such directory"),
         (["stage", "imagenet", "--data", "missing"], "train.data: missing: no such directory"),

@@ -191,6 +191,14 @@ def test_preparation_says_which_images_are_not_read(
     assert "imagenet: 1 .webp files are ignored" in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.parametrize(("train", "what"), [({"dataset": "imagenet"}, "imagenet is not"), ({}, "nothing is")])
+def test_missing_shards_are_named(head: Head, cluster: Cluster, train: dict[str, str], what: str) -> None:
+    config = Config.model_validate({**CONFIG, "train": train})
+    with pytest.raises(ConfigError, match=rf"^train.data: {what} prepared in /shared/data$"):
+        shards.stage(state.for_cluster("demo"), cluster, builders.DIGEST, config)
+    assert head.started == []
+
+
 def test_repeated_training_has_the_variables_of_the_user(head: Head, cluster: Cluster) -> None:
     state_dir = state.for_cluster("demo")
     config, settings = Config.model_validate(CONFIG), samples.train_config(dataset="synthetic", data=None)
