@@ -75,6 +75,7 @@ class Launcher:
         """
         cell, again = planned.contestant.cell, planned.contestant.again
         config = settings.of_cell(self.config, self.study, cell)
+        began = time.monotonic()  # the other clock may be set meanwhile
         launch = Launch(
             cell=cell,
             key=cell.key,
@@ -95,7 +96,7 @@ class Launcher:
             with progress.quiet():
                 return jobs.train(self.state_dir, self.cluster, digest, config, record_start, queue=queue)
         except ConfigError as error:
-            launch = launch.model_copy(update={"problem": error.message, "seconds": time.time() - launch.started})
+            launch = launch.model_copy(update={"problem": error.message, "seconds": time.monotonic() - began})
             self.journal.end(launch)
             return launch
 
