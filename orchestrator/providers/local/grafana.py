@@ -24,8 +24,9 @@ from orchestrator.state import Record, StateDir
 ACCOUNT = 472  # Grafana's account in its image
 SILENT_SECONDS = 15.0  # for a registry that does not answer
 NONE = {"image": "", "files": "", "digest": "", "password": ""}
+LACK_OF = "this machine's Docker Engine has no image {} and cannot pull it"
 LACK = (
-    "this machine's Docker Engine has no image {} and cannot pull it ({}): load one by `docker load`, `docker pull` or"
+    LACK_OF + " ({}): load one by `docker load`, `docker pull` or"
     " `docker build`, under that name or the one in monitoring.grafana_image, and deploy again"
 )
 MAX_REASON = 200  # characters of the message of a registry, or of a proxy before it
@@ -61,10 +62,10 @@ def prepare(docker: Engine, record: Record, state_dir: StateDir) -> None:
     monitoring = stored(record.config).monitoring
     if not _is_enabled(monitoring):
         return
-    if not _image(docker, monitoring) and (
-        monitoring.grafana == "on" or _reference(monitoring) not in _lack(state_dir)
-    ):
-        _pull(docker, _reference(monitoring), state_dir)
+    reference = _reference(monitoring)
+    has_failed = _lack(state_dir).startswith(LACK_OF.format(reference))
+    if not _image(docker, monitoring) and (monitoring.grafana == "on" or not has_failed):
+        _pull(docker, reference, state_dir)
     if _image(docker, monitoring):
         _write(state_dir)
 

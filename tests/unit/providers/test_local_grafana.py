@@ -69,8 +69,14 @@ def test_failed_pull_is_repeated_only_on_request(engine: Connect) -> None:
     busy = {"/images/create": (500, [{"message": "busy"}])}
     assert "manifest unknown" in str(variables_of(*prepared(engine(busy), config())))
     assert "busy" in str(variables_of(*prepared(engine(busy), config(grafana="on"))))
-    other = config(grafana_image="another:2")
-    assert "no image another:2" in str(variables_of(*prepared(engine(busy), other)))
+
+
+@pytest.mark.parametrize("other", ["another:2", "grafana-by-hand", "grafana-by-hand:12", "hand:1"])
+def test_another_image_is_pulled_after_a_failed_pull(engine: Connect, other: str) -> None:
+    prepared(engine(), config())
+    busy = {"/images/create": (500, [{"message": "busy"}])}
+    message = str(variables_of(*prepared(engine(busy), config(grafana_image=other))))
+    assert f"no image {other} and cannot pull it (busy)" in message
 
 
 def test_message_of_a_registry_is_no_template_and_no_json(engine: Connect) -> None:
