@@ -101,7 +101,7 @@ def record(
         )
         for name, node in cluster.nodes.items()
     }
-    script = next((path.parent for name, path in files.items() if name.count("/") == 1), None)
+    script = _script_directory(files)
     provenance = Provenance(
         code=commit(packaged_files.PACKAGE.parent),
         script=commit(script) if script else None,
@@ -111,6 +111,12 @@ def record(
         **_of_record(state.read(state_dir)),
     )
     state.replace(state_dir.runs / run.id / FILE, provenance.model_dump_json(indent=2) + "\n")
+
+
+def _script_directory(files: Mapping[str, Path]) -> Path | None:
+    """Return the directory of a script, by a file that is sent from it; None if none is sent in a directory."""
+    name = next((name for name in files if "/" in name), None)
+    return files[name].parents[name.count("/") - 1] if name else None
 
 
 def _of_record(record: Record | None) -> dict[str, Any]:

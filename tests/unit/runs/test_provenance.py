@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator import state
 from orchestrator.runs import provenance
+from orchestrator.schema import bounded_files
+from tests import builders
 
 
 @pytest.fixture
@@ -34,6 +37,16 @@ def test_commit_and_changes_are_named(checkout: Path) -> None:
 
 def test_directory_outside_a_checkout_has_no_commit(tmp_path: Path) -> None:
     assert provenance.commit(tmp_path) is None
+
+
+@pytest.mark.parametrize("names", [("config.json", "src/train.py"), ("src/a/b/c.py", "src/a/d.py"), ("src/a/b/c.py",)])
+def test_commit_of_a_script_is_that_of_its_directory(checkout: Path, names: tuple[str, ...]) -> None:
+    files = {name: checkout / name.removeprefix("src/") for name in names}
+    state_dir, run = state.for_cluster("demo"), builders.run()
+    provenance.record(state_dir, builders.cluster(), run, files, [])
+    recorded = bounded_files.read_model(state_dir.runs / run.id / provenance.FILE, provenance.Provenance)
+    assert recorded.script == provenance.commit(checkout)
+    assert recorded.script
 
 
 @pytest.mark.parametrize("included", [False, True])
