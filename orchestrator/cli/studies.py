@@ -1,6 +1,7 @@
 """Commands of studies: follow one, begin a file of one's own, list those that are included."""
 
 import json as json_module
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from orchestrator.cli import help_pages, output, study_options, study_report, st
 from orchestrator.cli.options import Json
 from orchestrator.config import nearest
 from orchestrator.config.paths import exists
-from orchestrator.errors import ConfigError
+from orchestrator.errors import ConfigError, command
 from orchestrator.schema import FileName
 from orchestrator.studies import detached_launches, journal, resumable_study, study_files
 from orchestrator.studies.status import summarise
@@ -75,7 +76,7 @@ def init(
         path.write_text(study_files.example(_named_after(path)), encoding="utf-8")
     except OSError as error:
         raise ConfigError([f"{path}: {error.strerror}"], "name a file in a directory that exists") from error
-    progress.note(f"wrote {path}; `orchestrator study {path} --dry-run` shows what it launches")
+    progress.note(f"wrote {path}; {command(f'study {shlex.quote(str(path))} --dry-run')} shows what it launches")
 
 
 def _named_after(path: Path) -> str:

@@ -1,5 +1,6 @@
 """Options of the commands for studies, the directory that they name, and the study that they change."""
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -98,11 +99,13 @@ def directory_of(source: str | None, form: str = "study {} --resume") -> Path:
     if source is not None:
         return _named_directory(source, form.format(source))
     paths = sorted(path.parent for path in Path().glob(f"*{FOLDER}/{journal.STUDY}"))
-    if len(paths) != 1:
-        some = f"{len(paths)} studies are here: {', '.join(map(str, paths))}" if paths else "no study is here"
-        remedy = f"name one: {command(form.format(paths[0]))}" if paths else "`orchestrator study FILE` starts one"
-        raise ConfigError([f"{form.format('DIR')}: {some}"], remedy)
-    return paths[0]
+    if len(paths) == 1:
+        return paths[0]
+    some, remedy = "no study is here", "`orchestrator study FILE` starts one"
+    if paths:
+        some = f"{len(paths)} studies are here: {', '.join(map(str, paths))}"
+        remedy = f"name one: {command(form.format(shlex.quote(str(paths[0]))))}"
+    raise ConfigError([f"{form.format('DIR')}: {some}"], remedy)
 
 
 def _named_directory(source: str, command_line: str) -> Path:

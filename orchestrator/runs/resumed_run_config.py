@@ -1,6 +1,7 @@
 """Derive the configuration with which a training run is resumed, and refuse what cannot be."""
 
 import math
+import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -128,7 +129,7 @@ def require_same(old: Run, settings: TrainConfig, data: FoundDataset, cluster: s
         remedy = f"{again} names the directory of that data set, whose files have the same names, sizes and times"
         raise StateError(f"{what}, and {data.directory} holds another", remedy)
     if settings.data != data.remote:
-        again = command(f"data prepare {data.dataset} --data {data.directory}", cluster)
+        again = command(f"data prepare {data.dataset} --data {shlex.quote(str(data.directory))}", cluster)
         raise StateError(
             f"run {old.id} trained on shards which the cluster no longer has", f"{again} writes them again"
         )

@@ -202,6 +202,11 @@ def resume_command(directory: Path) -> str:
     return command(f"study {shlex.quote(str(directory))} --resume")
 
 
+def report_command(directory: Path) -> str:
+    """Return the command that reports a study, for a hint."""
+    return command(f"study report {shlex.quote(str(directory))}")
+
+
 def status_command(directory: Path) -> str:
     """Return the command that shows how far a study is, for a hint."""
     return command(f"study status {shlex.quote(str(directory))}")

@@ -95,7 +95,7 @@ def detach(config: Config, directory: Path, study: Study, deployed: Deployed, de
         launcher.collect()
         order = schedule.certain()
         if not order:
-            raise StateError(f"{directory}: no launch is left", f"`orchestrator study report {directory}` reports it")
+            raise StateError(f"{directory}: no launch is left", f"{journal.report_command(directory)} reports it")
         return detached_launches.enqueue(launcher, order)
 
 

@@ -361,6 +361,23 @@ def test_remedies_name_a_command_that_works(cli: Cli, tmp_path: Path, form: str,
     assert "no study" not in cli(*command.split(), "--json").stderr
 
 
+def test_remedies_quote_names_with_spaces(cli: Cli, tmp_path: Path) -> None:
+    for name in ("a b", "c"):
+        resumable_study.create(tmp_path / f"{name}-study", study())
+    assert "`orchestrator study 'a b-study' --resume`" in cli("study", "--resume").stderr
+    (tmp_path / "my studies").mkdir()
+    assert "`orchestrator study 'my studies/d.yaml' --dry-run`" in cli("study", "init", "my studies/d.yaml").stderr
+
+
+def test_complete_study_has_no_launches_for_the_head(tmp_path: Path) -> None:
+    directory = tmp_path / "tiny study"
+    ended_study(directory, {1: 100.0, 2: 100.0})
+    deployed = launch_options.deployed_for_trainer
+    with reachable("demo", slots=2) as config, pytest.raises(StateError, match="no launch is left") as caught:
+        study_runner.detach(config, directory, study(repetitions=1), deployed, False)
+    assert caught.value.hint == f"`orchestrator study report '{directory}'` reports it"
+
+
 def ended_study(directory: Path, images: dict[int, float]) -> None:
     """Write a study whose cells measured ``images`` by their ranks; those without images were given up."""
     resumable_study.create(directory, study(repetitions=1))

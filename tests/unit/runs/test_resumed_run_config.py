@@ -74,8 +74,10 @@ def test_fewer_epochs_than_were_made_are_refused_within_an_epoch_too() -> None:
 
 @pytest.fixture
 def mnist(tmp_path: Path) -> FoundDataset:
-    (tmp_path / "images").write_bytes(b"of digits")
-    return FoundDataset("mnist", tmp_path, ["images"], train=9000, test=1000, note="")
+    directory = tmp_path / "my data"
+    directory.mkdir()
+    (directory / "images").write_bytes(b"of digits")
+    return FoundDataset("mnist", directory, ["images"], train=9000, test=1000, note="")
 
 
 def test_cluster_without_the_data_set_gets_the_same_one_again(mnist: FoundDataset) -> None:
@@ -86,7 +88,7 @@ def test_cluster_without_the_data_set_gets_the_same_one_again(mnist: FoundDatase
     ("data", "problem", "remedy"),
     [
         ("/shared/data/mnist-0", "trained on /shared/data/mnist-0, which the cluster no longer has", "sizes and times"),
-        ("", "trained on shards which the cluster no longer has", "data prepare mnist --data"),
+        ("", "trained on shards which the cluster no longer has", "data prepare mnist --data '/"),
     ],
 )
 def test_other_data_set_is_refused_and_shards_must_be_prepared(
