@@ -10,8 +10,10 @@ import os
 import shlex
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from orchestrator.errors import StateError, command
 from orchestrator.schema import bounded_files
@@ -24,6 +26,7 @@ from orchestrator.schema.studies import Cell, Launch
 
 STUDY, LAUNCHES, STARTED, QUEUED = "study.yaml", "launches.jsonl", "started", "queued.json"
 LOCK, RUNS, CLUSTER, NO_DEPLOY = "lock", "runs", "cluster", "no-deploy"
+ATTEMPTS, PAUSE = 5, 0.1  # to take the lock; seconds between two
 MOST_BYTES = 256 << 20  # of launches.jsonl
 
 
@@ -134,7 +137,7 @@ def opened(directory: Path) -> Iterator[Journal]:
         StateError: Another process has it open, or a file in it is damaged.
     """
     with (directory / LOCK).open("a+", encoding="utf-8") as file:
-        if not try_lock(file):
+        if not _locked(file):
             file.seek(0)
             holder = " ".join(file.read(100).split()) or "another process"
             raise StateError(
@@ -147,10 +150,19 @@ def opened(directory: Path) -> Iterator[Journal]:
         yield Journal(directory)
 
 
+def _locked(file: IO[str]) -> bool:
+    """Take the lock of a study, which :func:`runner` may hold for an instant; return whether that worked."""
+    for _ in range(ATTEMPTS):
+        if try_lock(file):
+            return True
+        time.sleep(PAUSE)
+    return False
+
+
 def runner(directory: Path) -> str | None:
     """Return which process runs the study, as "pid 12"; None if none does."""
     with contextlib.suppress(FileNotFoundError), (directory / LOCK).open("r", encoding="utf-8") as file:
-        return None if try_lock(file) else " ".join(file.read(100).split())
+        return None if try_lock(file, shared=True) else " ".join(file.read(100).split())
     return None
 
 

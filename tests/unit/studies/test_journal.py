@@ -1,5 +1,7 @@
 """A study's directory: truncated lines, running runs, one process at a time."""
 
+import fcntl
+import threading
 from pathlib import Path
 
 import pytest
@@ -74,6 +76,17 @@ def test_only_one_process_runs_a_study(directory: Path) -> None:
         assert (journal.runner(directory) or "").startswith("pid ")
         with pytest.raises(StateError, match="this study is run by pid"), journal.opened(directory):
             pass
+
+
+def test_query_of_the_state_does_not_keep_a_study_from_starting(directory: Path) -> None:
+    with (directory / journal.LOCK).open("a") as query:
+        fcntl.flock(query, fcntl.LOCK_SH)
+        assert journal.runner(directory) is None
+        timer = threading.Timer(0.15, query.close)
+        timer.start()
+        with journal.opened(directory):
+            pass
+        timer.join()
 
 
 def test_files_of_a_run_are_stored_without_checkpoints(directory: Path, tmp_path: Path) -> None:
