@@ -1,6 +1,5 @@
 """Commands for the cluster itself."""
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +18,7 @@ from orchestrator.cli import (
     status_table,
 )
 from orchestrator.cli.options import ConfigFile, Json, Name, key
-from orchestrator.config import FILE, Config, template
+from orchestrator.config import FILE, Config, output_file, template
 from orchestrator.errors import ConfigError, OrchestratorError
 from orchestrator.errors import command as spell
 from orchestrator.lifecycle import deploy as lifecycle_deploy
@@ -28,7 +27,6 @@ from orchestrator.lifecycle import prices
 from orchestrator.lifecycle import teardown as lifecycle_teardown
 from orchestrator.lifecycle.receipt import Receipt
 from orchestrator.runs import control
-from orchestrator.schema.atomic_write import replaced
 
 ORPHANS = "Remove resources with the cluster's name that your state directory does not record, even another user's."
 FORGET = "Forget a cluster that is gone with its project, cloud, Docker Engine or hosts, so that nothing answers."
@@ -47,18 +45,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write a cluster.yaml with every key, its meaning and its default."""
-    try:
-        if path.exists() and not force:
-            raise ConfigError([f"{path} exists already"], "--force replaces it")
-        if path.is_fifo():  # writing would wait for a reader
-            raise ConfigError([f"{path} is a pipe, not a file"], "name a file")
-        if path.is_file() or not path.exists():
-            with replaced(Path(os.path.realpath(path)), 0o600) as file:  # it can hold passwords
-                file.write(template().encode())
-        else:  # a device
-            path.write_text(template(), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError([f"{path}: {error.strerror}"], "name a file in a directory that exists") from error
+    output_file.create(template().encode(), path, force, 0o600)  # it can hold passwords
     progress.note(f"wrote {path}")
 
 

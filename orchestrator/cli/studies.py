@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from orchestrator import progress
 from orchestrator.cli import help_pages, output, study_options, study_report, study_run, study_tables
 from orchestrator.cli.options import Json
-from orchestrator.config import nearest
+from orchestrator.config import nearest, output_file
 from orchestrator.config.paths import exists
 from orchestrator.errors import ConfigError, command
 from orchestrator.schema import FileName
@@ -70,12 +70,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write an example of a study file, with every key and its meaning."""
-    if path.exists() and not force:
-        raise ConfigError([f"{path} exists already"], "--force replaces it")
-    try:
-        path.write_text(study_files.example(_named_after(path)), encoding="utf-8")
-    except OSError as error:
-        raise ConfigError([f"{path}: {error.strerror}"], "name a file in a directory that exists") from error
+    output_file.create(study_files.example(_named_after(path)).encode(), path, force)
     progress.note(f"wrote {path}; {command(f'study {shlex.quote(str(path))} --dry-run')} shows what it launches")
 
 

@@ -6,7 +6,8 @@ A symbolic link stays, and its target is replaced. Devices and pipes are written
 
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from orchestrator.errors import ConfigError
@@ -19,15 +20,47 @@ def write(content: bytes, path: Path, option: str) -> None:
     Raises:
         ConfigError: The file cannot be written.
     """
+    with _writable(f"{option}: {path}"):
+        _write(content, path, 0o644)
+
+
+def create(content: bytes, path: Path, force: bool, mode: int = 0o644) -> None:
+    """Write a file of settings, which users then edit.
+
+    Args:
+        content: Its content.
+        path: Its path.
+        force: Whether a file that exists is replaced.
+        mode: Its mode.
+
+    Raises:
+        ConfigError: It exists already, is a pipe, or cannot be written.
+    """
+    with _writable(str(path)):
+        if path.exists() and not force:
+            raise ConfigError([f"{path} exists already"], "--force replaces it")
+        if path.is_fifo():  # writing would wait for a reader
+            raise ConfigError([f"{path} is a pipe, not a file"], "name a file")
+        _write(content, path, mode)
+
+
+@contextmanager
+def _writable(name: str) -> Iterator[None]:
+    """Turn an error of the file ``name`` into ConfigError."""
     try:
-        if _is_special(path):
-            with os.fdopen(os.open(path, os.O_WRONLY), "wb") as special:
-                special.write(content)
-        else:
-            with replaced(Path(os.path.realpath(path)), 0o644) as file:
-                file.write(content)
+        yield
     except OSError as error:
-        raise ConfigError([f"{option}: {path}: {error.strerror}"], "name a file in a directory that exists") from error
+        raise ConfigError([f"{name}: {error.strerror}"], "name a file in a directory that exists") from error
+
+
+def _write(content: bytes, path: Path, mode: int) -> None:
+    """Replace a regular file by one of this ``mode``, or write into a device or a pipe. Raises OSError."""
+    if _is_special(path):
+        with os.fdopen(os.open(path, os.O_WRONLY), "wb") as special:
+            special.write(content)
+    else:
+        with replaced(Path(os.path.realpath(path)), mode) as file:
+            file.write(content)
 
 
 def _is_special(path: Path) -> bool:

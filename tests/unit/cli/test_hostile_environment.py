@@ -64,6 +64,8 @@ def test_unwritable_or_unreadable_file_is_one_error(tmp_path: Path, line: str, r
         (["init", "a" * 300], "File name too long"),
         (["init", "--force", "pipe"], "pipe is a pipe"),
         (["init", "--force", "/dev/full"], "No space left on device"),
+        (["study", "init", "--force", "pipe"], "pipe is a pipe"),
+        (["study", "init", f"{'d' * 300}/a.yaml"], "File name too long"),
         (["top", "--interval=99999999999999h"], "--interval"),
         (["top", "--interval=" + "9" * 5000], "--interval"),
         (["runs", "--config", "/dev/zero"], "/dev/zero: is a device, not a file"),
@@ -89,10 +91,11 @@ def test_unusable_arguments_are_refused(cli: Cli, tmp_path: Path, arguments: lis
     assert_refused(cli(*arguments), reason)
 
 
-def test_init_on_a_full_disk_keeps_the_file_before(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["init", "study init"])
+def test_init_on_a_full_disk_keeps_the_file_before(tmp_path: Path, command: str) -> None:
     (tmp_path / "mine.yaml").write_text("name: mine\n")
     for words in ("new.yaml", "--force mine.yaml"):
-        assert_refused(shell(f"ulimit -f 0; orchestrator init {words}", tmp_path), "File too large")
+        assert_refused(shell(f"ulimit -f 0; orchestrator {command} {words}", tmp_path), "File too large")
     assert {path.name: path.read_text() for path in tmp_path.glob("*.yaml")} == {"mine.yaml": "name: mine\n"}
 
 
