@@ -10,7 +10,7 @@ from typing import NamedTuple
 from orchestrator import progress
 from orchestrator.cluster import Cluster
 from orchestrator.errors import command
-from orchestrator.runs import control, fetch_limits, user_variables
+from orchestrator.runs import control, fetch_limits, optional_files, user_variables
 from orchestrator.runs.fetch_limits import OUTPUT
 from orchestrator.runs.launchers.horovod import AUTOTUNED
 from orchestrator.runs.run_record import Run
@@ -64,6 +64,7 @@ def collect(
 
     Raises:
         StateError: Another command is fetching the run, or the files do not fit on this machine.
+        CommandFailed: The head cannot list or send the files.
         ContractError: The head sends something else.
     """
     target = state_dir.runs / run.id
@@ -166,8 +167,14 @@ def _needed_later(head: Session, run: Run) -> Checkpoints:
 
 
 def checkpoints_on_cluster(head: Session, run: Run) -> Checkpoints | None:
-    """Return the index of the checkpoints of ``run`` on the cluster; None if there is none."""
-    index = head.run(["cat", f"{run.directory}/{INDEX}"])
+    """Return the index of the checkpoints of ``run`` on the cluster; None if there is none.
+
+    Raises:
+        CommandFailed: The head cannot read it.
+        ContractError: It is damaged.
+    """
+    step = f"read the index of checkpoints of run {run.id}"
+    index = optional_files.run_on(head, step, ["cat", f"{run.directory}/{INDEX}"])
     return parsed(Checkpoints, index.output, head, INDEX) if index.exit_code == 0 else None
 
 

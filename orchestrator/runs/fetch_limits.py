@@ -9,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from orchestrator import progress
 from orchestrator.errors import ContractError, StateError
+from orchestrator.runs import optional_files
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import FileName
 from orchestrator.ssh import Session
@@ -49,10 +50,12 @@ def sizes(head: Session, run: Run, files: Sequence[str], trees: Sequence[str]) -
         Bytes by name of the files and directories that exist.
 
     Raises:
+        CommandFailed: The head cannot list the files.
         ContractError: The head lists other files.
     """
     names = {f"{run.directory}/{name}": name for name in (*files, *trees)}
-    answer = head.run(["find", *names, "-type", "f", "-printf", r"%s %H\n"])
+    argv = ["find", *names, "-type", "f", "-printf", r"%s %H\n"]
+    answer = optional_files.run_on(head, f"list the files of run {run.id}", argv)
     sizes_by_file = Counter[str]()
     try:
         for line in answer.output.splitlines():

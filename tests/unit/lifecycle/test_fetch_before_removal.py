@@ -1,6 +1,7 @@
 """Runs that a deploy fetches, or refuses to lose, before it replaces the head."""
 
 import json
+import os
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -173,6 +174,21 @@ def test_head_is_asked_once_for_output_that_is_too_large(tmp_path: Path, monkeyp
         reason = fetch_before_removal._save_run(state_dir, head, run, stop=True)
     assert reason == "output/: it has 1 files and directories, at most 0 are fetched"
     assert sum("find . -mindepth 1" in command for command in asked) == 1
+    assert not (state_dir.runs / run.id / fetch_before_removal.SAVED).exists()
+
+
+def test_run_that_the_head_cannot_list_is_not_saved(
+    tmp_path: Path, stand_in: conftest.StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = os.environ["PATH"]
+    find = stand_in("find", "echo \"find: '$1': Stale file handle\" >&2; exit 1")
+    monkeypatch.setenv("PATH", f"{find.parent}{os.pathsep}{tools}")
+    monkeypatch.setattr(run_record, "SHARED", str(tmp_path / "shared"))
+    run, state_dir = builders.run(id="a"), state.for_cluster("demo")
+    with ssh_stand_in.session(lambda command: b"" if "systemctl" in command else None) as head:
+        reason = fetch_before_removal._save_run(state_dir, head, run, stop=True)
+    assert "list the files of run a" in reason
+    assert "Stale file handle" in reason
     assert not (state_dir.runs / run.id / fetch_before_removal.SAVED).exists()
 
 

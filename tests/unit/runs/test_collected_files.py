@@ -49,6 +49,7 @@ for name in ("checkpoints", "log"):
 """
 # Root without what lets it read any file; others have nothing to drop.
 UNPRIVILEGED = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+FIND = "env LC_ALL=C find"
 STATUS = RunStatus(state="finished", exit_code=0, started=1.0, ended=2.0)
 
 
@@ -153,17 +154,51 @@ def test_links_of_a_run_are_reported_as_not_fetched(run_on_head: Path, capsys: p
     assert "1 links, special or unreadable files were not fetched: output/latest" in capsys.readouterr().err
 
 
+def on_path(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, tool: str, script: str) -> None:
+    """Replace one tool of the head by a script, in which TOOLS is the search path without it."""
+    tools = os.environ["PATH"]
+    program = stand_in(tool, f"TOOLS={tools}\n{script}")
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{tools}")
+
+
 def test_file_that_cannot_be_read_is_reported_and_costs_no_other(
     run_on_head: Path, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tools = os.environ["PATH"]
-    tar = stand_in("tar", f'PATH={tools} exec {" ".join(UNPRIVILEGED)} tar "$@"')
-    monkeypatch.setenv("PATH", f"{tar.parent}{os.pathsep}{tools}")
+    on_path(stand_in, monkeypatch, "tar", f'PATH=$TOOLS exec {" ".join(UNPRIVILEGED)} tar "$@"')
     for name in ("none", "new\nline"):
         (run_on_head / "output" / name).touch(0o000)
     files = tree(collect())
     assert (files["output/deep/file"], files["log"]) == ("result", "a line\n")
     assert "2 links, special or unreadable files were not fetched: output/" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("tool", "script", "problem"),
+    [
+        ("find", "echo \"find: '$1': Input/output error\" >&2; exit 1", "hostfile': Input/output error"),
+        ("find", "echo \"find: '$1': Permission denied\" >&2; exit 1", "hostfile': Permission denied"),
+        ("cat", 'echo "cat: $1: Stale file handle" >&2; exit 1', "index.json: Stale file handle"),
+        ("find", "exit 137", "failed (exit code 137 on demo-head)"),
+    ],
+)
+def test_run_that_cannot_be_listed_is_no_run_of_an_earlier_deployment(
+    run_on_head: Path, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, tool: str, script: str, problem: str
+) -> None:
+    on_path(
+        stand_in, monkeypatch, tool, f'case "$*" in *log*|*index.json*) {script};; esac; PATH=$TOOLS exec {tool} "$@"'
+    )
+    with pytest.raises(CommandFailed) as caught:
+        collect()
+    assert problem in caught.value.message
+    assert tree(state.for_cluster("demo").runs / "a") == {}
+
+
+def test_directory_in_output_that_cannot_be_read_costs_no_other_file(
+    run_on_head: Path, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_path(stand_in, monkeypatch, "find", f'PATH=$TOOLS exec {" ".join(UNPRIVILEGED)} find "$@"')
+    (run_on_head / "output" / "closed").mkdir(0o000)
+    assert tree(collect())["output/deep/file"] == "result"
 
 
 def test_run_larger_than_the_local_disk_is_not_fetched(run_on_head: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +252,7 @@ def test_index_with_an_invalid_checkpoint_is_refused(run_on_head: Path, index: s
 
 def test_listing_with_other_names_is_refused(run_on_head: Path) -> None:
     with pytest.raises(ContractError, match="lists files of run a that were not requested"):
-        collect(hostile("find", b"5 /etc/passwd\n"))
+        collect(hostile(FIND, b"5 /etc/passwd\n"))
 
 
 def test_file_larger_than_any_result_is_refused(run_on_head: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +264,7 @@ def test_file_larger_than_any_result_is_refused(run_on_head: Path, monkeypatch: 
 def test_endless_answer_is_not_read_into_memory(run_on_head: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("orchestrator.ssh.channels.ANSWER_BYTES", 1000)
     with pytest.raises(ContractError, match="demo-head sends more than"):
-        collect(hostile("find", bytes(2000)))
+        collect(hostile(FIND, bytes(2000)))
 
 
 @pytest.mark.parametrize("name", ["../../../../home/user/.ssh", "/etc", "a/b", "..", ".ssh", "", "-rf", "a\n", "é"])
@@ -352,7 +387,7 @@ def test_run_fetched_meanwhile_is_not_fetched_again(run_on_head: Path) -> None:
     target = state.for_cluster("demo").runs / "a"
 
     def outpaced(command: str) -> bytes | None:
-        if not command.startswith("find"):
+        if not command.startswith(FIND):
             return b"no archive" if command.startswith("tar") else None
         write(target, {"status.json": (run_on_head / "status.json").read_text()})
         return f"5 {run_on_head}/log\n7 {run_on_head}/checkpoints/epoch-0003/\n".encode()
