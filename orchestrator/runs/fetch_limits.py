@@ -60,12 +60,19 @@ def sizes(head: Session, run: Run, files: Sequence[str], trees: Sequence[str]) -
     try:
         for line in answer.output.splitlines():
             size, path = line.split(" ", 1)
-            sizes_by_file[names[path]] += int(size)
+            sizes_by_file[names[path]] += _size(size)
     except (KeyError, ValueError) as error:
         raise ContractError(
             f"{head.node} lists files of run {run.id} that were not requested: {line[:200]!r}"
         ) from error
     return dict(sizes_by_file)
+
+
+def _size(text: str) -> int:
+    """Return a number of bytes. Raises ValueError for a negative one, which would hide others in a sum."""
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(text)
+    return int(text)
 
 
 def excess(head: Session, run: Run) -> str:

@@ -250,9 +250,10 @@ def test_index_with_an_invalid_checkpoint_is_refused(run_on_head: Path, index: s
         collect()
 
 
-def test_listing_with_other_names_is_refused(run_on_head: Path) -> None:
+@pytest.mark.parametrize("line", ["5 /etc/passwd", "-5 {}/log", "1_0 {}/log", "\u0665 {}/log", " {}/log", "5"])
+def test_listing_with_other_names_or_sizes_is_refused(run_on_head: Path, line: str) -> None:
     with pytest.raises(ContractError, match="lists files of run a that were not requested"):
-        collect(hostile(FIND, b"5 /etc/passwd\n"))
+        collect(hostile(FIND, f"{line.format(run_on_head)}\n".encode()))
 
 
 def test_file_larger_than_any_result_is_refused(run_on_head: Path, monkeypatch: pytest.MonkeyPatch) -> None:
