@@ -29,17 +29,24 @@ def sweep(state_dir: StateDir, cluster: Cluster, run: Run) -> None:
         run: Run whose unit has ended.
 
     Raises:
-        NodesFailed: A node does not answer.
+        NodesFailed: A node does not answer, or cannot search for processes.
     """
 
-    def end_leftovers(name: str) -> None:
+    def end_leftovers(name: str) -> str:
         with ssh.connect(state_dir, cluster, name) as session:
-            session.run([PYTHON, "-m", "orchestrator.trainer.supervision.leftover_processes", run.id])
+            argv = [PYTHON, "-m", "orchestrator.trainer.supervision.leftover_processes", run.id]
+            answer = session.run(argv)
+        return f"exit code {answer.exit_code}: {_last_line(answer.errors)}" if answer.exit_code else ""
 
-    _, reasons = ssh.on_every_node(cluster, end_leftovers)
+    problems, reasons = ssh.on_every_node(cluster, end_leftovers)
+    reasons |= {name: problem for name, problem in problems.items() if problem}
     if reasons:
         again = command(f"stop {run.id}", cluster.name)
-        raise NodesFailed("processes of the run may be left on", reasons, f"{again} once they answer")
+        raise NodesFailed("processes of the run may be left on", reasons, f"{again} once these nodes work")
+
+
+def _last_line(errors: str) -> str:
+    return next(reversed(errors.strip().splitlines()), "no message")
 
 
 def remove_environments(state_dir: StateDir, cluster: Cluster) -> None:

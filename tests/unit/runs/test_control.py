@@ -1,5 +1,6 @@
 """Runs as recorded on this machine."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from orchestrator import state
 from orchestrator.cluster import Cluster
 from orchestrator.errors import NodesFailed, StateError
 from orchestrator.runs import control, run_record, store
+from orchestrator.runs.control import end_runs
 from orchestrator.runs.run_record import Run
 from orchestrator.schema import Failure, RunStatus
 from orchestrator.state import StateDir
@@ -218,3 +220,12 @@ def test_log_of_a_queued_run_is_followed_to_its_last_line(on_head: Path, pauses:
     with followed(builders.run(id="a", queue="queue-1"), units) as watch:
         assert b"".join(watch()) == b"started\nended\n"
     assert len(asked) == 3
+
+
+def test_node_that_cannot_end_leftover_processes_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(end_runs, "PYTHON", str(tmp_path / "python"))  # as on a node that lost its files
+    with reachable(ssh_stand_in.honest) as (state_dir, cluster), pytest.raises(NodesFailed) as caught:
+        control.sweep(state_dir, cluster, builders.run(id="a"))
+    assert list(caught.value.reasons) == ["demo-head"]
+    assert re.fullmatch("exit code 127: .*python: not found", caught.value.reasons["demo-head"])
+    assert "`orchestrator stop a --cluster demo`" in caught.value.hint
