@@ -1,11 +1,14 @@
 """Share of a machine's CPU time that programs use, from two readings of /proc/stat."""
 
+import re
 import time
 from pathlib import Path
 
 SECONDS = 0.2  # between the readings
 STAT = Path("/proc/stat")
 READINGS = f"cat {STAT}; sleep {SECONDS}; echo; cat {STAT}"  # for the shell of another machine
+
+TOTAL = re.compile(r"^cpu(?: +[0-9]{1,20}){8,}", re.MULTILINE)  # the line for all cores
 
 
 def measure() -> float:
@@ -24,8 +27,15 @@ def share(before: str, after: str) -> float:
 
 
 def of(readings: str) -> float:
-    """Return the share of the CPU in use, 0 to 1, from the output of READINGS."""
-    return share(*readings.split("\n\n", 1))
+    """Return the share of the CPU in use, 0 to 1, from the output of READINGS, between lines of a login shell.
+
+    Raises:
+        ValueError: There are not two readings.
+    """
+    totals = TOTAL.findall(readings)
+    if len(totals) != 2:
+        raise ValueError(f"not two readings of {STAT}: {readings[:200]!r}")
+    return share(*totals)
 
 
 def _times(stat: str) -> list[int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from orchestrator import cpu_usage, progress, providers, ssh, state
 from orchestrator.cluster import Cluster, hosts
 from orchestrator.config import Config, stored
-from orchestrator.errors import ConfigError, StateError
+from orchestrator.errors import ConfigError, ContractError, StateError, command
 from orchestrator.lifecycle import deploy
 from orchestrator.runs import collected_files, control, jobs, store
 from orchestrator.runs.control import RunState
@@ -172,13 +172,22 @@ class Launcher:
         self.nodes = nodes
 
     def _busy(self, nodes: list[str]) -> float:
-        """Return the share of CPU that programs use on the nodes of a launch before it starts: of the busiest one."""
+        """Return the share of CPU that programs use on the nodes of a launch before it starts: of the busiest one.
+
+        Raises:
+            ContractError: A node sends something else.
+        """
         if providers.of_one_machine(self.record):
             return cpu_usage.measure()
 
         def ask(name: str) -> float:
             with ssh.connect(self.state_dir, self.cluster, name) as session:
-                return cpu_usage.of(session.must("read its load", ["sh", "-c", cpu_usage.READINGS]))
+                readings = session.must("read its load", ["sh", "-c", cpu_usage.READINGS])
+            try:
+                return cpu_usage.of(readings)
+            except ValueError as error:
+                at = command(f"ssh {name}", self.cluster.name)
+                raise ContractError(f"{name} sends {error}", f"{at} opens a terminal on it") from None
 
         shares, _ = ssh.on_every_node(self.cluster, ask, nodes)
         return max(shares.values(), default=0.0)

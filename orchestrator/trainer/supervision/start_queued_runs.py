@@ -46,7 +46,7 @@ def _run_all(runs: Sequence[QueuedRun], signals: Signals) -> State:
             return "stopped"
         try:
             stopped, status = _run(run, turn, signals)
-        except OSError as error:  # the run stays without a status, as one that never started
+        except Exception as error:  # its files may hold anything; it stays without a status, as if never started
             log(f"{number} of {len(runs)}: {name}: {error}")
             continue
         log(f"{number} of {len(runs)}: {name}: {status.state if status else 'left no status'}")
@@ -60,7 +60,7 @@ def _run_all(runs: Sequence[QueuedRun], signals: Signals) -> State:
 def _run(run: QueuedRun, turn: Turn, signals: Signals) -> tuple[bool, RunStatus | None]:
     """Run the supervisor of a run to its end; return whether it was stopped, and the status of the run.
 
-    It has none if its directory is gone, or the storage has no space.
+    It has none if its directory is gone, the storage has no space, or a file of the run is damaged.
     """
     directory = Path(run.directory)
     turn.write(directory / "turn.json")
@@ -77,7 +77,7 @@ def _run(run: QueuedRun, turn: Turn, signals: Signals) -> tuple[bool, RunStatus 
             ended = first_failure.LauncherEnd(code, stopped, "", unswept, gone, trainer)
             first_failure.write(directory, turn.started, ended)
         status = bounded_files.read_model(directory / "status.json", RunStatus)
-    except OSError as error:
+    except Exception as error:  # as above
         log(f"{directory.name}: {error}")
         status = None
     shutil.rmtree(directory / "checkpoints", ignore_errors=True)  # those of many runs would fill the storage
@@ -107,15 +107,15 @@ def _busy(hosts: Sequence[str]) -> float:
 
 
 def _busy_of(host: str) -> float:
-    """Return the share of CPU that programs use on a host; 0 if it does not answer: the run itself will say so."""
+    """Return the share of CPU that programs use on a host; 0 if it does not answer well: the run will say why."""
     if is_local(host):
         return cpu_usage.measure()
     try:
         answer = run_on(host, [cpu_usage.READINGS], BUSY_SECONDS)
         answer.check_returncode()
-    except subprocess.SubprocessError:
+        return cpu_usage.of(answer.stdout)
+    except (subprocess.SubprocessError, OSError, ValueError):
         return 0.0
-    return cpu_usage.of(answer.stdout)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Launches that cannot start."""
+"""Launches of cells: the load before one, with a stand-in for the nodes, and those that cannot start."""
 
 import time
 from pathlib import Path
@@ -7,13 +7,39 @@ import pytest
 
 from orchestrator import state
 from orchestrator.config import Config
-from orchestrator.errors import ConfigError
+from orchestrator.errors import ConfigError, ContractError
 from orchestrator.runs import jobs
+from orchestrator.state import Record
 from orchestrator.studies import journal, resumable_study
 from orchestrator.studies.cell_launch import Launcher
+from orchestrator.studies.journal import Journal
 from orchestrator.studies.launch_schedule import Schedule
 from tests import builders
+from tests.stand_ins import ssh_stand_in
 from tests.unit.studies.studies import cells, study
+
+STAT = "cpu  {} 0 0 {} 0 0 0 0 0 0\n"
+READINGS = f"{STAT.format(10, 100)}\n{STAT.format(40, 170)}"
+
+
+def load(directory: Path, answer: str) -> float:
+    """Return the load of a cloud's node that answers so."""
+    with ssh_stand_in.listening(lambda _: answer.encode()) as (port, host_key):
+        state_dir, cluster = ssh_stand_in.deployed(port, host_key)
+        config = Config(name="demo", nodes=1)
+        values = {**config.model_dump(mode="json"), "provider": "gcp"}
+        state.write(state_dir, Record(id="1a2b3c4d", config=values, cluster=cluster))
+        launcher = Launcher(config, study(), Journal(directory), lambda _: (state_dir, cluster, ""), deploys=False)
+        return launcher._busy(list(cluster.nodes))
+
+
+def test_load_is_read_after_the_lines_of_a_login_shell(tmp_path: Path) -> None:
+    assert load(tmp_path, f"Welcome\n\n{READINGS}") == 0.3
+
+
+def test_node_that_sends_no_load_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ContractError, match="demo-head sends not two readings of /proc/stat: 'Welcome'"):
+        load(tmp_path, "Welcome")
 
 
 @pytest.mark.parametrize("jump", [-3600.0, 1e9])

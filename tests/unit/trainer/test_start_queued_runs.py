@@ -1,8 +1,10 @@
 """Runs of a queue start one after another, despite failures, until the queue is stopped."""
 
 import json
+import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from orchestrator import exit_codes
 from orchestrator.schema import Queue, QueuedRun, RunStatus, Turn, bounded_files
 from tests import waiting
 from tests.stand_ins import supervised_run, wrapped_rank
-from tests.unit.conftest import Start
+from tests.unit.conftest import StandIn, Start
 
 QUEUE = ("-m", "orchestrator.trainer.supervision.start_queued_runs")
 SUPERVISOR = "import os, signal; os.kill(os.getppid(), signal.SIGKILL)"  # in a launcher: kills its supervisor
@@ -23,7 +25,7 @@ def queue(tmp_path: Path) -> Path:
     return tmp_path / "queue"
 
 
-def fill(queue: Path, *launchers: list[str]) -> list[Path]:
+def fill(queue: Path, *launchers: list[str], hosts: Sequence[str] = ()) -> list[Path]:
     """Write a queue of runs whose launchers are Python with these arguments; return the directories of the runs."""
     runs = []
     for number, arguments in enumerate(launchers):
@@ -33,7 +35,8 @@ def fill(queue: Path, *launchers: list[str]) -> list[Path]:
         (runs[-1] / "command.json").write_text(json.dumps([sys.executable, *arguments]))
         (runs[-1] / "checkpoints").mkdir()
     queued = [
-        QueuedRun(directory=str(run), workdir=str(run), environment={"ORCHESTRATOR_RUN": run.name}) for run in runs
+        QueuedRun(directory=str(run), workdir=str(run), environment={"ORCHESTRATOR_RUN": run.name}, hosts=list(hosts))
+        for run in runs
     ]
     Queue(runs=queued).write(queue / "queue.json")
     return runs
@@ -96,6 +99,32 @@ def test_missing_run_is_skipped(start: Start, queue: Path) -> None:
     assert start(*QUEUE, str(queue), output=queue / "log").wait() == 0
     assert supervised_run.status(runs[1]).state == "finished"
     assert "No such file or directory" in (queue / "log").read_text()
+
+
+@pytest.mark.parametrize(("name", "text"), [("status.json", "{"), ("launch.json", "[]"), ("ranks/0.json", "{}")])
+def test_damaged_file_of_a_run_costs_no_other(start: Start, queue: Path, name: str, text: str) -> None:
+    damage = f"import pathlib; pathlib.Path({str(queue.parent / '0' / 'run-0' / name)!r}).write_text({text!r})"
+    runs = fill(queue, ["-c", f"{damage}; {SUPERVISOR}"], ["-c", ""])
+    (runs[0] / "ranks").mkdir(exist_ok=True)
+    assert start(*QUEUE, str(queue), output=queue / "log").wait() == 0
+    assert supervised_run.status(runs[1]).state == "finished"
+    assert "1 of 2: run-0: left no status" in (queue / "log").read_text()
+    assert bounded_files.read_model(queue / "status.json", RunStatus).state == "finished"
+
+
+@pytest.mark.parametrize("ssh", ["echo Welcome", "printf '\\377'", "exit 255", None])
+def test_host_without_a_readable_load_costs_no_run(
+    start: Start, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, queue: Path, ssh: str | None
+) -> None:
+    tools = os.environ["PATH"]
+    if ssh:
+        monkeypatch.setenv("PATH", f"{stand_in('ssh', ssh).parent}{os.pathsep}{tools}")
+    else:  # no ssh at all
+        monkeypatch.setenv("PATH", str(queue))
+    runs = fill(queue, ["-c", ""], ["-c", ""], hosts=["10.0.0.3"])
+    assert start(*QUEUE, str(queue), output=queue / "log").wait() == 0
+    assert [supervised_run.status(run).state for run in runs] == ["finished", "finished"]
+    assert bounded_files.read_model(runs[0] / "turn.json", Turn).busy == 0.0
 
 
 def test_log_without_room_does_not_end_the_queue(start: Start, queue: Path) -> None:
