@@ -21,9 +21,9 @@ def save(state_dir: StateDir, run: Run) -> None:
     state.replace(state_dir.runs / run.id / "run.json", run.model_dump_json(indent=2) + "\n")
 
 
-def remove(state_dir: StateDir, run: Run) -> None:
-    """Remove the record of a run that never started."""
-    shutil.rmtree(state_dir.runs / run.id, ignore_errors=True)
+def remove(state_dir: StateDir, run: str) -> None:
+    """Remove the record of a run that never started, by its id."""
+    shutil.rmtree(state_dir.runs / run, ignore_errors=True)
 
 
 def is_collected(state_dir: StateDir, run: Run) -> bool:

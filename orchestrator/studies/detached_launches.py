@@ -59,21 +59,32 @@ def enqueue(launcher: Launcher, order: Sequence[Planned]) -> Progress:
     Raises:
         NodesFailed, StateError: The cluster cannot run anything now.
     """
-    queue, started = queues.plan(launcher.cluster), list[Started]()
+    queue, begun = queues.plan(launcher.cluster), list[str]()
+    with queues.removed_if_it_fails(launcher.state_dir, launcher.cluster, begun):
+        prepared = _prepare(launcher, order, queue.id, begun)
+        launches = [started for started, _ in prepared]
+        launcher.journal.enqueue(Queued(cluster=launcher.config.name, run=queue.id, launches=launches))
+        queues.start(launcher.state_dir, launcher.cluster, queue, [run for _, run in prepared])
+    return Progress(queue.id, launcher.config.name, "running", 0, len(prepared))
+
+
+def _prepare(launcher: Launcher, order: Sequence[Planned], queue: str, begun: list[str]) -> list[tuple[Started, Run]]:
+    """Prepare launches, add the id of each run to ``begun`` before it has files, and return those that can start."""
+    started, runs = dict[str, Started](), list[Run]()
+
+    def begin(launch: Started) -> None:
+        begun.append(launch.run)
+        started[launch.run] = launch
+
     with progress.step(f"Preparing {counted(len(order))}") as step:
-        runs = []
         for planned in order:
-            run = launcher.start(planned, started.append, queue=queue.id)
+            run = launcher.start(planned, begin, queue=queue)
             runs += [run] if isinstance(run, Run) else []
             step.detail(f"{len(runs)} of {len(order)}")
     if not runs:
-        raise StateError(
-            f"{launcher.journal.directory}: no launch can start",
-            f"{journal.status_command(launcher.journal.directory)} shows the study",
-        )
-    launcher.journal.enqueue(Queued(cluster=launcher.config.name, run=queue.id, launches=started))
-    queues.start(launcher.state_dir, launcher.cluster, queue, runs)
-    return Progress(queue.id, launcher.config.name, "running", 0, len(runs))
+        shows = journal.status_command(launcher.journal.directory)
+        raise StateError(f"{launcher.journal.directory}: no launch can start", f"{shows} shows the study")
+    return [(started[run.id], run) for run in runs]
 
 
 def collect(launcher: Launcher) -> Iterator[Launch]:
@@ -111,7 +122,7 @@ def _forget(launcher: Launcher, run: Run) -> None:
     with control.head_session(launcher.state_dir, launcher.cluster) as head:
         if head.run(["test", "-e", f"{run.directory}/{store.TURN}"]).exit_code:
             head.run(["rm", "-rf", run.directory])
-            return store.remove(launcher.state_dir, run)
+            return store.remove(launcher.state_dir, run.id)
     control.sweep(launcher.state_dir, launcher.cluster, run)
 
 

@@ -148,7 +148,7 @@ def _send(head: Session, run: Run, files: Mapping[str, Path], texts: Mapping[str
 
 
 def _remove(state_dir: StateDir, head: Session, run: Run) -> None:
-    store.remove(state_dir, run)
+    store.remove(state_dir, run.id)
     head.run(["rm", "-rf", run.directory])
 
 
