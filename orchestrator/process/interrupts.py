@@ -65,9 +65,17 @@ def held() -> Iterator[None]:
             handlers[number](number, None)
 
 
-def mark_programs(directory: Path) -> None:
-    """Mark every program that this process starts from now on as working for ``directory``."""
+@contextlib.contextmanager
+def marking_programs(directory: Path) -> Iterator[None]:
+    """Mark every program that this process starts in the context as working for ``directory``."""
+    before = os.environ.get(OWNER)
     os.environ[OWNER] = str(directory)
+    try:
+        yield
+    finally:
+        os.environ.pop(OWNER, None)
+        if before is not None:
+            os.environ[OWNER] = before
 
 
 def orphans(directory: Path) -> "list[psutil.Process]":

@@ -36,8 +36,8 @@ def held(state_dir: StateDir) -> Iterator[None]:
                 break
             with progress.step("Ending programs of a killed command"):
                 interrupts.end_all(programs)
-        interrupts.mark_programs(state_dir.path)
-        yield
+        with interrupts.marking_programs(state_dir.path):
+            yield
 
 
 @contextlib.contextmanager

@@ -21,8 +21,8 @@ COMMAND = f"""
 import pathlib, sys
 from orchestrator import process
 from orchestrator.process import interrupts
-interrupts.mark_programs(pathlib.Path(sys.argv[1]))
-process.run("apply", [sys.executable, "-c", {TOOL!r}, sys.argv[2]], on_line=lambda line: print(line, flush=True))
+with interrupts.marking_programs(pathlib.Path(sys.argv[1])):
+    process.run("apply", [sys.executable, "-c", {TOOL!r}, sys.argv[2]], on_line=lambda line: print(line, flush=True))
 """
 
 
@@ -53,5 +53,5 @@ def test_programs_of_another_cluster_are_not_ended(start: Start, tmp_path: Path)
 
 
 def test_process_is_not_its_own_orphan(tmp_path: Path) -> None:
-    interrupts.mark_programs(tmp_path)
-    assert interrupts.orphans(tmp_path) == []
+    with interrupts.marking_programs(tmp_path):
+        assert interrupts.orphans(tmp_path) == []

@@ -1,5 +1,6 @@
 """Only one process works on a cluster; a real second process has the lock."""
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -67,6 +68,18 @@ def test_lock_is_released_when_its_holder_is_killed(start: Start) -> None:
     assert holder.wait() == -signal.SIGKILL
     with cluster_lock.held(state.for_cluster("demo")):
         assert not waiting.is_running(holder.pid)
+
+
+@pytest.mark.parametrize("before", [None, "/another"])
+def test_programs_are_marked_only_while_the_lock_is_held(monkeypatch: pytest.MonkeyPatch, before: str | None) -> None:
+    """A study that deployed follows runs afterwards: a later command must not end its programs."""
+    monkeypatch.delenv(interrupts.OWNER, raising=False)
+    if before:
+        monkeypatch.setenv(interrupts.OWNER, before)
+    with contextlib.suppress(KeyboardInterrupt), cluster_lock.held(state.for_cluster("demo")):
+        assert os.environ[interrupts.OWNER] == str(state.for_cluster("demo").path)
+        raise KeyboardInterrupt
+    assert os.environ.get(interrupts.OWNER) == before
 
 
 def test_programs_of_a_killed_holder_are_ended_by_the_next(start: Start) -> None:
