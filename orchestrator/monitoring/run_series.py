@@ -83,7 +83,8 @@ def _span(prometheus: Prometheus, run: Run, status: RunStatus | None) -> tuple[f
     step = max(SCRAPE_SECONDS, (last - first) / MOST_POINTS)
     present = prometheus.query_range(f'count({MARK}{{run="{run.id}"}})', first, last, step)
     if not present:
-        hint = f"only training runs have them, and not longer than monitoring.retention_time: {command('runs')}"
+        lists = command("runs", prometheus.cluster)
+        hint = f"only training runs have them, and not longer than monitoring.retention_time: {lists}"
         raise StateError(f"Prometheus has no training series of run {run.id}", hint)
     return present[0].samples[0][0] - step, present[0].samples[-1][0] + step
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orchestrator import progress
 from orchestrator.cluster import MIN_SHARED_FREE, SHARED
-from orchestrator.errors import ConfigError, OrchestratorError
+from orchestrator.errors import ConfigError, OrchestratorError, command
 from orchestrator.runs.datasets import FoundDataset
 from orchestrator.schema import MANIFEST
 from orchestrator.ssh import Session
@@ -18,13 +18,21 @@ FINISH = 'mv --no-target-directory "$0" "$1" || { test -d "$1" && rm -rf "$0"; }
 MAX_LISTING = 512 << 20  # bytes; that of ImageNet has 60 MB
 
 
-def provide(head: Session, data: FoundDataset) -> str:
-    """Return the directory of a data set's prepared shards, else of its files, which are uploaded if missing."""
-    return prepared(head, data) or upload(head, data)
+def provide(head: Session, data: FoundDataset, cluster: str) -> str:
+    """Return the directory of a data set's prepared shards, else of its files; see :func:`upload`."""
+    return prepared(head, data) or upload(head, data, cluster)
 
 
-def upload(head: Session, data: FoundDataset) -> str:
+def upload(head: Session, data: FoundDataset, cluster: str) -> str:
     """Copy the data set to the shared storage if it is not there yet, and return its directory on the nodes.
+
+    Args:
+        head: Session on the head.
+        data: Data set on this machine.
+        cluster: Name of the cluster, for the remedy of an error.
+
+    Returns:
+        The directory.
 
     Raises:
         ConfigError: The shared storage has too little space, or a local file cannot be read.
@@ -32,7 +40,7 @@ def upload(head: Session, data: FoundDataset) -> str:
     """
     with progress.step(f"Placing {data.dataset} on the shared storage") as step:
         if not _is_uploaded(head, data):
-            _copy(head, data, step)
+            _copy(head, data, cluster, step)
     return data.remote
 
 
@@ -40,10 +48,10 @@ def _is_uploaded(head: Session, data: FoundDataset) -> bool:
     return head.run(["test", "-d", data.remote]).exit_code == 0
 
 
-def _copy(head: Session, data: FoundDataset, step: progress.Step) -> None:
+def _copy(head: Session, data: FoundDataset, cluster: str, step: progress.Step) -> None:
     """Copy to a directory that gets its name once it is complete; files of a copy that broke off are not sent again."""
     unfinished, files = _unsent(head, data)
-    _require_space(head, data.dataset, _size(files))
+    _require_space(head, cluster, data.dataset, _size(files))
     sent = len(data.files) - len(files)
     try:
         head.send(files, unfinished, lambda count: step.detail(f"{sent + count} of {len(data.files)} files"))
@@ -66,13 +74,13 @@ def all_prepared(head: Session, dataset: str | None) -> list[str]:
     return sorted(str(Path(line).parent) for line in head.run(argv).output.splitlines())
 
 
-def require_space_for_records(head: Session, data: FoundDataset) -> None:
+def require_space_for_records(head: Session, data: FoundDataset, cluster: str) -> None:
     """Raise ConfigError if the parts of data set and shards that are still missing do not fit on the shared storage."""
     size = 0 if _is_uploaded(head, data) else _size(_unsent(head, data)[1])
     if not data.shards:
         listing = head.run(["du", "--summarize", "--bytes", data.records]).output.split()
         size += max(0, data.size - int(listing[0] if listing else 0))
-    _require_space(head, f"{data.dataset}, and its shards where there are none yet,", size)
+    _require_space(head, cluster, f"{data.dataset}, and its shards where there are none yet,", size)
 
 
 def sender() -> str:
@@ -98,12 +106,13 @@ def _size(files: Mapping[str, Path]) -> int:
     return sum(path.stat().st_size for path in files.values())
 
 
-def _require_space(head: Session, what: str, size: int) -> None:
+def _require_space(head: Session, cluster: str, what: str, size: int) -> None:
     """Raise ConfigError if ``size`` bytes leave less free space than runs need."""
     listing = head.must("look for room", ["df", "--output=avail", "--block-size=1", SHARED])
     free = int(listing.split()[-1])
     if size + MIN_SHARED_FREE > free:
         room = f"{what} has {size / 2**30:.1f} GiB, {SHARED} on the nodes has {free / 2**30:.1f} GiB free"
-        remedy = f"`orchestrator ssh` opens a terminal on the head: remove data in {SHARED}/data that no run uses"
+        opens = f"{command('ssh', cluster)} opens a terminal on the head"
+        remedy = f"{opens}: remove data in {SHARED}/data that no run uses"
         problem = f"train.data: {room}, of which {MIN_SHARED_FREE >> 30} GiB must stay free"
         raise ConfigError([problem], f"{remedy}, or use a larger disk")

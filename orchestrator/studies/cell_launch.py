@@ -123,7 +123,8 @@ class Launcher:
         """Wait for the end of a run, and record it as :meth:`record_end` does."""
         started = self.journal.started
         if started is None:
-            raise StateError(f"run {run.id} is no launch of this study", "`orchestrator runs` lists it")
+            lists = command("runs", self.config.name)
+            raise StateError(f"run {run.id} is no launch of this study", f"{lists} lists it")
         for _ in control.watch(self.state_dir, self.cluster, run):
             pass
         return self.record_end(started, run, collected)

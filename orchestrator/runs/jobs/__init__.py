@@ -128,7 +128,7 @@ def _start(
 ) -> tuple[Run, TrainConfig]:
     """Place the data set, and start the engine with the configuration that is ``resolved`` for its directory."""
     with cluster_lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
-        settings = resolved(shared_data.provide(head, data_files) if data_files else None)
+        settings = resolved(shared_data.provide(head, data_files, cluster.name) if data_files else None)
         if data_files:  # before the start: an error must not hide a run that trains
             checksums.keep(state_dir, run, data_files)
         run = trainer.start(state_dir, cluster, head, run, engines.program(config.train), settings, environment)

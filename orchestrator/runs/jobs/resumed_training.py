@@ -68,4 +68,4 @@ def _upload_again(head: Session, settings: TrainConfig, data: Path | None, old: 
     with progress.step(f"Checking data set {settings.dataset}") as step:
         data_files = datasets.require(settings.dataset, data, step.detail)
     resumed_run_config.require_same(old, settings, data_files, cluster)
-    shared_data.upload(head, data_files)
+    shared_data.upload(head, data_files, cluster)

@@ -39,8 +39,8 @@ def prepare(state_dir: StateDir, cluster: Cluster, digest: str, config: Config, 
     nodes = control.check_nodes(state_dir, cluster, digest, config.launch)
     run = control.plan(cluster, config.launch, f"prepare-{data_files.dataset}", nodes)
     with cluster_lock.starting(state_dir), control.head_session(state_dir, cluster) as head:
-        shared_data.require_space_for_records(head, data_files)
-        source = shared_data.upload(head, data_files)
+        shared_data.require_space_for_records(head, data_files, cluster.name)
+        source = shared_data.upload(head, data_files, cluster.name)
         resolved = PrepareConfig(
             source=source,
             target=data_files.records,

@@ -36,7 +36,10 @@ EVERYTHING = [*prometheus_stand_in.training(), *RECORDED]
 @contextmanager
 def prometheus(requests: Requests | None = None, changes: Answers | None = None) -> Iterator[Prometheus]:
     answers = {**prometheus_stand_in.answers_for_run(EVERYTHING), **(changes or {})}
-    with prometheus_stand_in.listening(answers, requests) as port, Prometheus(f"http://127.0.0.1:{port}") as client:
+    with (
+        prometheus_stand_in.listening(answers, requests) as port,
+        Prometheus(f"http://127.0.0.1:{port}", "demo") as client,
+    ):
         yield client
 
 
@@ -84,9 +87,10 @@ def test_run_without_training_series_is_refused() -> None:
     nothing = {("query_range", f"count({run_series.MARK}{SELECTOR})"): prometheus_stand_in.matrix()}
     with (
         prometheus(changes=nothing) as client,
-        pytest.raises(StateError, match="no training series of run resnet20-mnist-1"),
+        pytest.raises(StateError, match="no training series of run resnet20-mnist-1") as caught,
     ):
         run_series.fetch(client, RUN, None)
+    assert "`orchestrator runs --cluster demo`" in caught.value.hint
 
 
 def test_written_series_are_read_back(tmp_path: Path) -> None:

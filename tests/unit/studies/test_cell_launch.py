@@ -1,13 +1,15 @@
 """Launches of cells: the load before one, with a stand-in for the nodes, and those that cannot start."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from orchestrator import state
 from orchestrator.config import Config
-from orchestrator.errors import ConfigError, ContractError
+from orchestrator.errors import ConfigError, ContractError, StateError
 from orchestrator.runs import jobs
 from orchestrator.state import Record
 from orchestrator.studies import journal, resumable_study
@@ -22,15 +24,20 @@ STAT = "cpu  {} 0 0 {} 0 0 0 0 0 0\n"
 READINGS = f"{STAT.format(10, 100)}\n{STAT.format(40, 170)}"
 
 
-def load(directory: Path, answer: str) -> float:
-    """Return the load of a cloud's node that answers so."""
+@contextmanager
+def launcher(directory: Path, answer: str = "") -> Iterator[Launcher]:
+    """Yield the launches of a study on a cloud's node that answers so."""
     with ssh_stand_in.listening(lambda _: answer.encode()) as (port, host_key):
         state_dir, cluster = ssh_stand_in.deployed(port, host_key)
         config = Config(name="demo", nodes=1)
         values = {**config.model_dump(mode="json"), "provider": "gcp"}
         state.write(state_dir, Record(id="1a2b3c4d", config=values, cluster=cluster))
-        launcher = Launcher(config, study(), Journal(directory), lambda _: (state_dir, cluster, ""), deploys=False)
-        return launcher._busy(list(cluster.nodes))
+        yield Launcher(config, study(), Journal(directory), lambda _: (state_dir, cluster, ""), deploys=False)
+
+
+def load(directory: Path, answer: str) -> float:
+    with launcher(directory, answer) as launches:
+        return launches._busy(list(launches.cluster.nodes))
 
 
 def test_load_is_read_after_the_lines_of_a_login_shell(tmp_path: Path) -> None:
@@ -59,7 +66,13 @@ def test_failed_start_is_readable_if_the_clock_is_set(
     assert planned
     with journal.opened(tmp_path / "tiny-study") as current:
         cluster = builders.cluster()
-        launcher = Launcher(Config(), study(), current, lambda _: (state.for_cluster("default"), cluster, "0"), False)
-        launcher.start(planned, current.begin)
+        launches = Launcher(Config(), study(), current, lambda _: (state.for_cluster("default"), cluster, "0"), False)
+        launches.start(planned, current.begin)
     [launch] = journal.read(tmp_path / "tiny-study")
     assert (launch.problem, launch.seconds < 60.0) == ("no such directory", True)
+
+
+def test_run_that_is_no_launch_names_the_command_that_lists_it(tmp_path: Path) -> None:
+    with launcher(tmp_path) as launches, pytest.raises(StateError) as caught:
+        launches._finish(builders.run(id="a"))
+    assert "`orchestrator runs --cluster demo`" in caught.value.hint
