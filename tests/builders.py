@@ -110,7 +110,6 @@ def node_report(**changes: Any) -> NodeReport:
         "shared_free": 100 << 30,
         "memory": 6 << 30,
         "memory_available": 4 << 30,
-        "load": 0.5,
         "runs": [],
         "unreachable": {},
     }
@@ -173,7 +172,6 @@ def profile(**changes: Any) -> Profile:
         "precision": "float32",
         "threads": 2,
         "on_gpu": False,
-        "tensors": 2,
         "gradients": [Ready(8_000_000, 0.3), Ready(2_000_000, 0.0)],
         "steps": [1.0, 1.0],
     }

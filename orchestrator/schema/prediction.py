@@ -27,7 +27,6 @@ class Profile(File):
         precision: Arithmetic of the layers.
         threads: Cores that the rank computed with.
         on_gpu: Whether a GPU computed.
-        tensors: Number of gradients.
         gradients: In the order in which they are ready.
         steps: Seconds of steps, in their order, without the run's first.
     """
@@ -41,7 +40,6 @@ class Profile(File):
     precision: str
     threads: int
     on_gpu: bool
-    tensors: int
     gradients: list[Ready]
     steps: list[float]
 

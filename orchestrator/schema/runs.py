@@ -100,7 +100,6 @@ class NodeReport(File):
     shared_free: int
     memory: int
     memory_available: int
-    load: float
     runs: list[str]
     unreachable: dict[str, str]
     hardware: Hardware | None = None

@@ -24,14 +24,12 @@ class StepProfile:
     def __init__(self) -> None:
         self._bytes: list[int] = []
         self._times: list[np.ndarray] = []
-        self._tensors = 0
         self._pauses: set[int] = set()
 
     def watch(self, gradients: list[tf.Tensor]) -> tf.Tensor:
         """Return the times at which parts of ``gradients`` are ready, float64 (parts). For compiled functions."""
         sizes = [4 * gradient.shape.num_elements() for gradient in gradients]
         parts = compressed.pack(sizes, max(LEAST_BYTES, sum(sizes) / PARTS))
-        self._tensors = len(gradients)
         self._bytes = [sum(sizes[index] for index in part) for part in parts]
         with tf.device("CPU:0"):
             return tf.stack([clock.read([gradients[index] for index in part]) for part in parts])
@@ -62,7 +60,6 @@ class StepProfile:
             precision=config.precision,
             threads=config.threads,
             on_gpu=bool(tf.config.get_visible_devices("GPU")),
-            tensors=self._tensors,
             gradients=[Ready(size, float(seconds)) for size, seconds in zip(self._bytes, before, strict=True)],
             steps=[float(last[step] - last[step - 1]) for step in counted],
         )

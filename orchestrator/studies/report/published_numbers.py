@@ -24,10 +24,6 @@ class Range(NamedTuple):
         """Return whether both can stand for the same number."""
         return self.low <= other.high and other.low <= self.high
 
-    def times(self, other: "Range") -> "Range":
-        """Return the range of the product of positive numbers."""
-        return Range(self.low * other.low, self.high * other.high)
-
     def over(self, other: "Range") -> "Range":
         """Return the range of the quotient of positive numbers."""
         return Range(self.low / other.high, self.high / other.low)

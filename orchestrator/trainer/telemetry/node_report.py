@@ -50,7 +50,6 @@ def report(address: str, shared: Path, peers: list[str]) -> dict[str, object]:
         "shared_free": free,
         "memory": memory,
         "memory_available": _memory_available(),
-        "load": os.getloadavg()[0],
         "runs": leftover_processes.active_runs(),
         "unreachable": _unreachable(peers),
         "hardware": hardware.report(interface_name, memory),
