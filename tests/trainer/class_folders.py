@@ -11,6 +11,10 @@ from orchestrator.schema import PrepareConfig, Prepared
 from tests import samples
 from tests.trainer import launcher
 
+# Limit the bytes of a file that this process writes, as a full disk would; -1 is no limit.
+LARGEST_FILE = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({0}, resource.RLIM_INFINITY))\n"
+PREPARE = "import pathlib, sys; from orchestrator.trainer.data import prepare; prepare.main(pathlib.Path(sys.argv[1]))"
+
 
 def jpeg(number: int) -> bytes:
     """Return an image whose grey is its number."""
@@ -24,14 +28,20 @@ def folders(directory: Path, train: int = 40, val: int = 9) -> Path:
     return samples.imagenet(directory, files)
 
 
-def prepare(directory: Path, source: Path, ranks: int = 2, fails: bool = False, **changes: Any) -> str:
-    """Write shards into ``directory``/records by a run in ``directory``/run, and return its log."""
+def prepare(
+    directory: Path, source: Path, ranks: int = 2, fails: bool = False, largest_file: int = -1, **changes: Any
+) -> str:
+    """Write shards into ``directory``/records by a run in ``directory``/run, and return its log.
+
+    ``largest_file`` limits the bytes of a file that a rank writes, as a full disk would.
+    """
     run = directory / "run"
     run.mkdir(parents=True, exist_ok=True)
     values = {"source": str(source), "target": str(directory / "records"), "shards": {"train": 4, "val": 2},
               "skip_unreadable": False, "threads": 2}  # fmt: skip
     PrepareConfig(**{**values, **changes}).write(run / "config.json")
-    output = launcher.launch(run, [sys.executable, "-m", "orchestrator.trainer.data.prepare", str(run)], ranks)
+    program = [sys.executable, "-c", LARGEST_FILE.format(largest_file) + PREPARE, str(run)]
+    output = launcher.launch(run, program, ranks)
     assert (output.returncode != 0) == fails, output.stdout
     return output.stdout
 

@@ -42,7 +42,10 @@ def content(path: Path, limit: int) -> bytes:
         size = os.fstat(file.fileno()).st_size
         if size > limit:
             raise DataError(f"{path}: {size:,} bytes, expected at most {limit:,}")
-        return file.read(limit)
+        try:
+            return file.read(limit)
+        except OSError as error:
+            raise DataError(f"{path}: {error.strerror}") from None
 
 
 class GzipReader:

@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from orchestrator.schema import MANIFEST, Manifest, PrepareConfig, Prepared, Shard
 from orchestrator.trainer.data import imagenet, manifests, shard_writer, tfrecord_format
-from orchestrator.trainer.data.inspection import DataError
+from orchestrator.trainer.data.report_failures import end_in_one_line, name_unwritable
 from orchestrator.trainer.data.sample_order import mixed_order
 from orchestrator.trainer.data.shard_writer import Task
 
@@ -55,15 +55,13 @@ class Progress:
 
 
 def main(run_directory: Path) -> None:
-    try:
+    hvd.init()
+    with end_in_one_line():
         _prepare(run_directory)
-    except DataError as error:
-        sys.exit(f"rank {hvd.rank()}: {error}")
 
 
 def _prepare(run_directory: Path) -> None:
     config = PrepareConfig.model_validate_json((run_directory / "config.json").read_text())
-    hvd.init()
     tf.config.set_visible_devices([], "GPU")
     started = time.monotonic()
     target = Path(config.target)
@@ -153,7 +151,8 @@ def _manifest(tasks: list[Task], directory: Path, unreadable: list[str]) -> Mani
 def _finish(directory: Path, manifest: Manifest) -> None:
     for part in directory.glob(".*.part"):  # of a run that was killed
         part.unlink(missing_ok=True)
-    manifest.write(directory / MANIFEST)
+    with name_unwritable(directory / MANIFEST):
+        manifest.write(directory / MANIFEST)
 
 
 def _summarise(directory: Path, manifest: Manifest, written: int, seconds: float) -> Prepared:

@@ -9,6 +9,7 @@ import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import horovod.tensorflow as hvd
@@ -16,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from orchestrator.schema import Shard
+from orchestrator.trainer.data.report_failures import name_unwritable
 
 PIECES = 64 << 20  # bytes of all ranks' pieces together, which a rank holds in memory
 
@@ -50,22 +52,35 @@ class Group:
 
 
 class Copy:
-    """Copy of a shard to this node's disk, which gets its name once its checksum is verified."""
+    """Copy of a shard to this node's disk, which gets its name once its checksum is verified.
+
+    As a context manager, it removes what is not complete at the end of the block.
+    """
 
     def __init__(self, directory: Path, shard: Shard, source: Path) -> None:
         self.path, self.shard, self.source = directory / shard.name, shard, source
         self._unfinished = directory / f".{shard.name}.part"
-        self._file, self._digest = self._unfinished.open("wb"), hashlib.sha256()
+        with name_unwritable(self.path):
+            self._file, self._digest = self._unfinished.open("wb"), hashlib.sha256()
+
+    def __enter__(self) -> "Copy":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):  # a full disk has no room for the rest of the last piece
+            self._file.close()
+        self._unfinished.unlink(missing_ok=True)
 
     def write(self, piece: memoryview) -> None:
         self._digest.update(piece)
-        self._file.write(piece)
+        with name_unwritable(self.path):
+            self._file.write(piece)
 
     def end(self) -> None:
         """Verify the checksum and give the file its name; ends the program if the checksum is wrong."""
-        self._file.close()
+        with name_unwritable(self.path):
+            self._file.close()
         if self._digest.hexdigest() != self.shard.sha256:
-            self._unfinished.unlink()
             remedy = "`orchestrator data prepare` writes it again"
             sys.exit(f"{self.source}: damaged: its SHA-256 is not that of its manifest: {remedy}")
         self._unfinished.replace(self.path)
@@ -81,13 +96,17 @@ def copy_shards(source: Path, target: Path, shards: Sequence[Shard], missing: se
         missing: Names of the shards to write.
         group: Ranks that read together.
     """
-    copies = [Copy(target, shard, source / shard.name) if shard.name in missing else None for shard in shards]
-    for pieces in _exchange_pieces(source, shards, group):
-        for copy, piece in zip(copies, pieces, strict=False):
-            if copy:
-                copy.write(piece)
-    for copy in filter(None, copies):
-        copy.end()
+    with ExitStack() as unfinished:
+        copies = [
+            unfinished.enter_context(Copy(target, shard, source / shard.name)) if shard.name in missing else None
+            for shard in shards
+        ]
+        for pieces in _exchange_pieces(source, shards, group):
+            for copy, piece in zip(copies, pieces, strict=False):
+                if copy:
+                    copy.write(piece)
+        for copy in filter(None, copies):
+            copy.end()
 
 
 def _exchange_pieces(source: Path, shards: Sequence[Shard], group: Group) -> Iterator[list[memoryview]]:

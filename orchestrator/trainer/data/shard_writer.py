@@ -14,6 +14,7 @@ from orchestrator.schema import PrepareConfig, Shard
 from orchestrator.trainer.data import bounded_reading, decoding, image_files, imagenet, manifests
 from orchestrator.trainer.data.bad_samples import reason_of
 from orchestrator.trainer.data.inspection import DataError
+from orchestrator.trainer.data.report_failures import name_unwritable
 
 FIRST_LABEL = 1  # as in the widely used shards, where 0 stands for no class
 
@@ -49,12 +50,31 @@ def write(config: PrepareConfig, task: Task, pool: ThreadPoolExecutor) -> list[s
 
     Returns:
         Unreadable images with reasons if they prevented the shard, else an empty list.
+
+    Raises:
+        DataError: The shard cannot be written. No part of it is left.
     """
     path = Path(config.target) / task.name
     unfinished = path.with_name(f".{task.name}.part")
+    try:
+        with name_unwritable(path):
+            lengths, labels, unreadable = _write_records(config, task, pool, unfinished)
+            if unreadable and not config.skip_unreadable:
+                return unreadable
+            unfinished.replace(path)
+            _write_description(path, lengths, labels, unreadable)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return []
+
+
+def _write_records(
+    config: PrepareConfig, task: Task, pool: ThreadPoolExecutor, path: Path
+) -> tuple[list[int], list[int], list[str]]:
+    """Write the readable images of a shard; return lengths and labels of the records, and the unreadable images."""
     lengths, labels, unreadable = [], [], []
     images = pool.map(lambda sample: _read_image(Path(config.source) / sample[0]), task.samples)
-    with tf.io.TFRecordWriter(str(unfinished)) as writer:
+    with tf.io.TFRecordWriter(str(path)) as writer:
         for (name, number), image in zip(task.samples, images, strict=True):
             if isinstance(image, str):
                 unreadable.append(f"{Path(config.source) / name}: {image}")
@@ -64,12 +84,7 @@ def write(config: PrepareConfig, task: Task, pool: ThreadPoolExecutor) -> list[s
             writer.write(record)
             lengths.append(len(record))
             labels.append(number + FIRST_LABEL)
-    if unreadable and not config.skip_unreadable:
-        unfinished.unlink()
-        return unreadable
-    unfinished.replace(path)
-    _write_description(path, lengths, labels, unreadable)
-    return []
+    return lengths, labels, unreadable
 
 
 def _read_image(path: Path) -> "tuple[bytes, int, int] | str":
@@ -114,11 +129,13 @@ def describe_provided(directory: Path, task: Task) -> list[str]:
 
 def _write_description(path: Path, lengths: list[int], labels: list[int], unreadable: list[str]) -> None:
     """Write a shard's description into its directory. The checksum is of the written file, as it is read back."""
-    Shard(
+    description = Shard(
         name=path.name,
         bytes=path.stat().st_size,
         sha256=manifests.sha256(path),
         lengths=lengths,
         labels=(min(labels), max(labels)) if labels else None,
         unreadable=unreadable,
-    ).write(path.with_name(f"{path.name}.json"))
+    )
+    with name_unwritable(path.with_name(f"{path.name}.json")):
+        description.write(path.with_name(f"{path.name}.json"))

@@ -24,7 +24,7 @@ import tensorflow as tf
 
 from orchestrator.schema import MANIFEST, Manifest, Shard, StageConfig, Staged
 from orchestrator.trainer.data import local_copy, manifests, ring_copy
-from orchestrator.trainer.data.inspection import DataError
+from orchestrator.trainer.data.report_failures import end_in_one_line
 from orchestrator.trainer.data.ring_copy import Group
 
 SPARE = 1 << 30  # bytes that stay free on a disk
@@ -51,15 +51,13 @@ class Progress:
 
 
 def main(run_directory: Path) -> None:
-    try:
+    hvd.init(process_sets="dynamic")
+    with end_in_one_line():
         _stage_all(run_directory)
-    except DataError as error:
-        sys.exit(f"rank {hvd.rank()}: {error}")
 
 
 def _stage_all(run_directory: Path) -> None:
     config = StageConfig.model_validate_json((run_directory / "config.json").read_text())
-    hvd.init(process_sets="dynamic")
     tf.config.set_visible_devices([], "GPU")
     started = time.monotonic()
     group = Group(config.head_apart)

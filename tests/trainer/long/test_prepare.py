@@ -116,9 +116,19 @@ def test_provided_shards_are_described_and_checked(dataset_copy: Path) -> None:
     assert f"damaged: {records}/train-00000-of-00004: " in output
 
 
+def test_full_disk_is_named_and_keeps_no_part_of_a_shard(tmp_path: Path) -> None:
+    source = folders(tmp_path / "folders")
+    output = prepare(tmp_path, source, ranks=1, fails=True, largest_file=1000)
+    assert re.search(r"rank 0 on \S+: .*/train-00000-of-00004 cannot be written: .*File too large", output)
+    assert "Traceback" not in output
+    assert list((tmp_path / "records").iterdir()) == []
+    prepare(tmp_path, source, ranks=1)
+    assert prepared(tmp_path).written == 6
+
+
 def test_folder_named_like_an_image_fails_in_one_line(tmp_path: Path) -> None:
     source = folders(tmp_path / "folders")
     (source / "train" / "n1" / "another.JPEG").mkdir()
     output = prepare(tmp_path, source, ranks=1, fails=True)
-    assert re.search(r"rank 0: .*another\.JPEG: not a regular file, expected an image", output)
+    assert re.search(r"rank 0 on \S+: .*another\.JPEG: not a regular file, expected an image", output)
     assert "orchestrator/trainer/data/prepare.py" not in output

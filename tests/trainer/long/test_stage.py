@@ -9,7 +9,7 @@ import pytest
 from orchestrator.schema import MANIFEST, StageConfig, Staged
 from tests import samples
 from tests.trainer import launcher
-from tests.trainer.class_folders import damage
+from tests.trainer.class_folders import LARGEST_FILE, damage
 
 # Start a program whose rank N uses DIRECTORY/nodeN as its disk.
 ON_A_NODE = """
@@ -89,6 +89,13 @@ def test_full_disks_are_named_before_copying(dataset_copy: Path) -> None:
     assert list((dataset_copy / "node0" / "records").iterdir()) == []
 
 
+def test_disk_that_fails_is_named_and_keeps_no_part_of_a_shard(dataset_copy: Path) -> None:
+    output = stage(dataset_copy, 1, fails=True, before=LARGEST_FILE.format(1000))
+    assert re.search(r"rank 0 on \S+: .*/node0/records/\S+ cannot be written: File too large", output)
+    assert "Traceback" not in output
+    assert list((dataset_copy / "node0" / "records").iterdir()) == []
+
+
 def train(directory: Path, name: str) -> str:
     """Train an epoch on two ranks and return the digest of the weights."""
     run = directory / name
@@ -121,5 +128,6 @@ def test_training_reads_staged_data_once_every_rank_has_it(dataset_copy: Path) -
 def test_invalid_manifest_ends_staging_in_one_line(dataset_copy: Path) -> None:
     (dataset_copy / "records" / MANIFEST).write_text('{"label_base": 7, "shards": {}}')
     output = stage(dataset_copy, 1, fails=True)
-    assert re.search(r"rank 0: .*manifest\.json: label_base: 7: .*`orchestrator data prepare` writes it again", output)
+    problem = r"manifest\.json: label_base: 7: .*`orchestrator data prepare` writes it again"
+    assert re.search(rf"rank 0 on \S+: .*{problem}", output)
     assert "orchestrator/trainer/data/stage.py" not in output

@@ -15,7 +15,15 @@ import pytest
 
 from orchestrator.errors import ConfigError
 from orchestrator.runs import datasets
-from orchestrator.trainer.data import cifar10, image_files, inspect_dataset, mnist, sdss, tfrecord_format
+from orchestrator.trainer.data import (
+    bounded_reading,
+    cifar10,
+    image_files,
+    inspect_dataset,
+    mnist,
+    sdss,
+    tfrecord_format,
+)
 from orchestrator.trainer.data.inspection import DataError
 from tests import samples
 from tests.unit.trainer.test_inspect_tfrecord import WHOLE, framed, write
@@ -243,3 +251,8 @@ def test_error_names_the_problem_and_the_remedy(tmp_path: Path) -> None:
     assert caught.value.exit_code == 2
     assert caught.value.message == f"train.data: {tmp_path / TABLE}: is a pipe, not a file"
     assert "orchestrator datasets" in caught.value.hint
+
+
+def test_file_on_a_failing_disk_is_named() -> None:
+    with pytest.raises(DataError, match=r"/proc/self/mem: Input/output error"):
+        bounded_reading.content(Path("/proc/self/mem"), 1)
