@@ -27,7 +27,7 @@ def names(directory: Path) -> dict[str, list[str]]:
     """Return the names of the shards in ``directory`` by split, "train" and "val".
 
     Raises:
-        DataError: A shard is missing.
+        DataError: A shard is missing, or its number is beyond the number of shards.
     """
     names: dict[str, list[str]] = {"train": [], "val": []}
     for match in sorted(filter(None, (NAME.fullmatch(path.name) for path in directory.iterdir())), key=lambda m: m[0]):
@@ -60,6 +60,9 @@ def _require_all(directory: Path, shards: list[str]) -> None:
     if missing:
         first_missing = f"{name(parts[0][0], missing[0], int(parts[0][2]))}{parts[0][3] or ''}"
         raise DataError(f"{directory}: {first_missing} is missing, and {len(missing) - 1} more shards")
+    if parts and max(present) >= int(parts[0][2]):
+        problem = f"number {max(present)} is not below the number of shards, {int(parts[0][2])}"
+        raise DataError(f"{directory}: {shards[-1]}: {problem}: remove or rename this file")
 
 
 def inspect(directory: Path) -> DatasetFiles:

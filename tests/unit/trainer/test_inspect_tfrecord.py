@@ -91,6 +91,14 @@ def damage(directory: Path) -> None:
         (cut("validation-00000-of-00001", 0), "the val shards hold no record"),
         (lambda directory: write(directory, {"train-00000-of-00001": 1}), "shards of several data sets"),
         (
+            lambda directory: write(directory, {"train-00002-of-00002": 1}),
+            "train-00002-of-00002: number 2 is not below the number of shards, 2: remove or rename this file",
+        ),
+        (
+            lambda directory: (directory / "validation-00000-of-00001").rename(directory / "val-00000-of-00000"),
+            "val-00000-of-00000: number 0 is not below the number of shards, 0: remove or rename this file",
+        ),
+        (
             lambda directory: write(directory, {"train-00000-of-00002": 1}, b"video"),
             "its records have no image/encoded",
         ),
