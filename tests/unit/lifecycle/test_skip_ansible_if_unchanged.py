@@ -1,9 +1,11 @@
 """Deploys without changes: the compared inputs, and the notes that nodes confirm."""
 
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
 import yaml
 
@@ -13,6 +15,7 @@ from tests import builders
 
 ROLE = packaged_files.directory("ansible") / "roles" / "current_configuration"
 SCRIPT = ROLE / "files" / "verify_checksums.sh"
+RECORD = ROLE / "templates" / "record_checksums.sh.j2"
 
 
 def inventory(**settings: Any) -> dict[str, Any]:
@@ -71,10 +74,20 @@ def is_unchanged(note: Path) -> bool:
 
 @pytest.fixture
 def note(tmp_path: Path) -> Path:
-    promised, written = tmp_path / "promised", tmp_path / "note"
-    promised.write_text("as it was left")
-    sums = subprocess.run(["sha256sum", str(promised)], check=True, capture_output=True, text=True).stdout
-    written.write_text(f"# digest\n{sums}")
+    """Record a file, a link to it, a link to nothing and a file that does not exist, as the role does."""
+    written, files = tmp_path / "note", [tmp_path / name for name in ("promised", "link", "dangling", "never-made")]
+    files[0].write_text("as it was left")
+    files[1].symlink_to(files[0])
+    files[2].symlink_to(tmp_path / "nothing")
+    templates = jinja2.Environment(undefined=jinja2.StrictUndefined)  # noqa: S701
+    templates.filters["quote"] = shlex.quote
+    script = templates.from_string(RECORD.read_text()).render(
+        current_configuration_record=str(written),
+        current_configuration_intended_digest="digest",
+        current_configuration_units=["no-such-unit-here.service"],
+        current_configuration_files=list(map(str, files)),
+    )
+    subprocess.run(["sh", "-c", script], check=True)
     return written
 
 
@@ -89,6 +102,23 @@ def test_node_without_a_note_is_changed(tmp_path: Path) -> None:
 def test_changed_file_is_detected(note: Path, tmp_path: Path) -> None:
     (tmp_path / "promised").write_text("as someone left it")
     assert not is_unchanged(note)
+
+
+@pytest.mark.parametrize("target", [None, "another"])
+def test_link_without_its_program_is_detected(note: Path, tmp_path: Path, target: str | None) -> None:
+    (tmp_path / "another").write_text("another program")
+    (tmp_path / "link").unlink()
+    if target:
+        (tmp_path / "link").symlink_to(tmp_path / target)
+    assert not is_unchanged(note)
+
+
+def test_every_program_of_the_container_is_recorded() -> None:
+    recorded, container = (
+        yaml.safe_load((ROLE.parent / role / "defaults" / "main.yml").read_text())
+        for role in ("current_configuration", "trainer_container")
+    )
+    assert set(container["trainer_container_programs"]) <= set(recorded["current_configuration_files"])
 
 
 def test_stopped_unit_is_detected(note: Path) -> None:
