@@ -81,3 +81,10 @@ def test_policy_for_services_is_saved_before_packages_are_installed() -> None:
     assert all(roles.index("operating_system") < roles.index(role) for role in with_policy)
     record = (ROLES / "current_configuration" / "templates" / "record_checksums.sh.j2").read_text()
     assert record.splitlines()[-1].startswith('rm -f "$(dirname "$record")/policy-rc.d"')
+
+
+def test_guest_driver_whose_name_has_spaces_is_one_argument() -> None:
+    content = yaml.safe_load((ROLES / "nvidia" / "tasks" / "install_guest_driver.yml").read_text())
+    (install,) = (task for task in tasks(content) if task["name"] == "Build and install the guest driver")
+    installer = "/shared/.orchestrator/{{ gpu_vgpu_installer | basename }}"
+    assert install["ansible.builtin.command"] == {"argv": ["sh", installer, "--silent", "--dkms"]}
