@@ -26,6 +26,7 @@ HELD_OUT = 10  # every tenth row
 MAX_ROWS = 1_000_000  # of all tables together, which are held in memory
 MAX_LINE, MAX_SHOWN = 1 << 20, 80  # characters
 NOT_MEASURED = -9999.0  # the survey's value for a missing measurement
+MAX_VALUE = 1e6  # of a measurement, up to its sign; the square of 1e200 is infinite, and so is the deviation
 
 Row = tuple[list[float], int]  # features in the order of FEATURES, index in CLASSES
 
@@ -118,7 +119,7 @@ def _number(position: str, column: str, text: str) -> float:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value) or value == NOT_MEASURED:
+    if not abs(value) <= MAX_VALUE or value == NOT_MEASURED:  # refuses nan, too
         raise DataError(f"{position}, column {column}: {_shorten(text)} is no measurement: correct or remove the row")
     return value
 

@@ -72,6 +72,8 @@ def cut(directory: Path) -> None:
         (holding(0, g="bright"), r"sky\.csv: row 2, column g: 'bright' is no measurement: correct or remove the row"),
         (holding(39, redshift=""), r"sky\.csv: row 41, column redshift: '' is no measurement"),
         (holding(3, u="nan"), r"sky\.csv: row 5, column u: 'nan' is no measurement"),
+        (holding(3, u="1e200"), r"sky\.csv: row 5, column u: '1e200' is no measurement"),
+        (holding(3, redshift="-1000001"), r"sky\.csv: row 5, column redshift: '-1000001' is no measurement"),
         (holding(3, z="-9999"), r"sky\.csv: row 5, column z: '-9999' is no measurement"),
         (cut, r"sky\.csv: row 41: 8 cells, expected 10 as in the header: correct or remove the row"),
         (
