@@ -14,11 +14,11 @@ ADDRESS = r"[^@\s]+@[^@\s]+"
 FORMS = {
     "email": (ADDRESS, "someone@example.org"),
     "sender": (ADDRESS, "someone@example.org"),
-    "smarthost": (r"[^\s:/]+:\d{1,5}", "mail.example.org:587"),
+    "smarthost": (r"[^\s:/]+:[0-9]{1,5}", "mail.example.org:587"),
     "webhook": (r"https?://[^\s/]\S*", "https://example.org/alerts"),
-    "grafana_image": (r"[a-z0-9][\w.:/-]*(@sha256:[0-9a-f]{64})?", "registry.example.org/grafana:12.0.2"),
-    "retention_time": (r"[1-9]\d*[hdwy]", "12h, 30d, 8w or 1y"),
-    "retention_size": (r"[1-9]\d*(MB|GB|TB)", "500MB, 10GB or 1TB"),
+    "grafana_image": (r"[a-z0-9][A-Za-z0-9_.:/-]*(@sha256:[0-9a-f]{64})?", "registry.example.org/grafana:12.0.2"),
+    "retention_time": (r"[1-9][0-9]*[hdwy]", "12h, 30d, 8w or 1y"),
+    "retention_size": (r"[1-9][0-9]*(MB|GB|TB)", "500MB, 10GB or 1TB"),
 }
 HOURS = {"h": 1, "d": 24, "w": 24 * 7, "y": 24 * 365}
 MAX_YEARS = 100  # Prometheus does not start with more than 292, which overflow its nanoseconds

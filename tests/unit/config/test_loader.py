@@ -100,6 +100,16 @@ def test_empty_section_has_the_defaults(tmp_path: Path, section: str) -> None:
         ("monitoring: {retention_time: 0d}", "monitoring.retention_time: '0d': write it like"),
         ("monitoring: {retention_time: 1000y}", "monitoring.retention_time: '1000y': at most 100 years"),
         ("monitoring: {retention_time: 36501d}", "monitoring.retention_time: '36501d': at most 100 years"),
+        ("monitoring: {retention_time: 1\u0663d}", "monitoring.retention_time: '1\u0663d': write it like 12h"),
+        ("monitoring: {retention_size: 1\u0663GB}", "monitoring.retention_size: '1\u0663GB': write it like 500MB"),
+        (
+            "monitoring: {grafana_image: \u00e4:1}",
+            "monitoring.grafana_image: '\u00e4:1': write it like registry",
+        ),
+        (
+            "monitoring: {receivers: [{email: a@b, smarthost: 'mail:2\u0665'}]}",
+            "monitoring.receivers.0.smarthost: 'mail:2\u0665': write it like mail.example.org:587",
+        ),
         ("monitoring: {retention_size: 10}", "monitoring.retention_size: 10: must be a valid string"),
         ("monitoring: {retention_size: 10G}", "monitoring.retention_size: '10G': write it like 500MB, 10GB or 1TB"),
         ("monitoring: {receivers: [{}]}", "monitoring.receivers.0: either `email` or `webhook`"),
