@@ -23,9 +23,9 @@ class Settings(Section):
     """
 
     image_size: int = Field(224, ge=8, le=1024)
-    classes: int = Field(1000, ge=2)
+    classes: int = Field(1000, ge=2, le=100_000)
     augment: bool = False
-    shift: int = Field(4, ge=0)
+    shift: int = Field(4, ge=0, le=1024)
     flip: bool = True
     epochs: int = Field(1, ge=1, le=MOST)
     batch_size: int = Field(1, ge=1, le=MOST)

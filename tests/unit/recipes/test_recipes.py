@@ -250,6 +250,14 @@ def test_all_problems_of_a_recipe_are_reported_at_once(own: Callable[[str], Trai
     assert "cifar: unknown key, did you mean cifar10?" in str(caught.value)
 
 
+@pytest.mark.parametrize(("key", "most"), [("classes", 100_000), ("shift", 1024)])
+def test_recipe_with_a_number_that_fits_in_no_memory_is_refused(
+    own: Callable[[str], Train], key: str, most: int
+) -> None:
+    with pytest.raises(ConfigError, match=f"imagenet.{key}: {most + 1}: must be less than or equal to {most}"):
+        recipes.require(own(f"imagenet: {{{key}: {most + 1}}}"))
+
+
 @pytest.mark.parametrize(("text", "problem"), [("a: [", "not YAML"), ("- 1", "valid dictionary"), ("3", "dictionary")])
 def test_file_that_is_not_a_recipe_is_refused(own: Callable[[str], Train], text: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
