@@ -10,7 +10,7 @@ from pathlib import Path
 
 from orchestrator.errors import ConfigError, ContractError
 from orchestrator.ssh.channels import ANSWER_BYTES
-from orchestrator.ssh.copying.file_times import nanoseconds
+from orchestrator.ssh.copying.file_times import parse_find
 from orchestrator.ssh.copying.tree import Entry, Tree, resolved
 from orchestrator.ssh.session import Session
 from orchestrator.ssh.unpack_tar import DEEPEST, LONGEST
@@ -79,7 +79,7 @@ def _listed(fields: Iterator[str]) -> Iterator[tuple[str, Entry]]:
         target = next(fields) if kind == "l" else ""
         if not 0 <= size < LARGEST or not _is_plain(name):
             raise ValueError(f"{name[:200]!r}")
-        yield name, Entry(kind, mode & 0o777, size, nanoseconds(modified), target)
+        yield name, Entry(kind, mode & 0o777, size, parse_find(modified), target)
 
 
 def _is_plain(name: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from orchestrator.errors import ConfigError, ContractError
-from orchestrator.ssh.copying.file_times import nanoseconds
+from orchestrator.ssh.copying.file_times import parse_stat
 from orchestrator.ssh.session import Session
 
 COMMAND_BYTES = 60_000  # Linux: a command has 128 KiB at most
@@ -47,7 +47,7 @@ def statuses(session: Session, paths: Iterable[str]) -> dict[str, Status]:
         values = os.fsdecode(fields).split("\0")
         for mode, size, modified, path in zip(*[iter(values)] * 4, strict=False):
             try:
-                by_path[path] = Status(int(mode, 16), int(size), nanoseconds(modified))
+                by_path[path] = Status(int(mode, 16), int(size), parse_stat(modified))
             except ValueError as error:
                 raise ContractError(f"{session.node} describes {path} in another form: {error}") from error
     return by_path

@@ -23,7 +23,7 @@ from orchestrator.ssh.copying.continue_interrupted_copy import (
     require_space,
 )
 from orchestrator.ssh.copying.copy_progress import Copied, Progress, persist
-from orchestrator.ssh.copying.file_times import SECOND, same_time
+from orchestrator.ssh.copying.file_times import as_seconds, same_time
 from orchestrator.ssh.copying.listing import of_path
 from orchestrator.ssh.copying.node_files import ABSENT, PRIVATE, Status
 from orchestrator.ssh.copying.tree import Entry, Tree, require_stored
@@ -156,8 +156,7 @@ class _Upload:
                 file.seek(0)
             self.progress.begin_file(begin)
             stale = "" if begin else STALE
-            modified = f"{entry.modified // SECOND}.{entry.modified % SECOND:09}"
-            words = [f"{entry.mode:o}", modified, self.targets[name]]
+            words = [f"{entry.mode:o}", as_seconds(entry.modified), self.targets[name]]
             pieces = self._pieces(file, path, entry, digest)
             small = list(pieces) if entry.size - begin <= PIECE else []
             if not small:

@@ -415,6 +415,15 @@ def test_times_are_compared_as_precisely_as_both_sides_keep_them(
     assert (target / "data").read_bytes() == (b"old" if same else b"new")
 
 
+@pytest.mark.parametrize("time", [-SECOND // 2, -5 * SECOND // 4, -SECOND, -1])
+def test_times_before_1970_are_kept_and_compared(both: tuple[Copier, Path, Path], time: int) -> None:
+    copier, source, target = both
+    os.utime(write(source / "data", b"x"), ns=(time, time))
+    for same in (0, 1):
+        assert through(copier, *paths(copier, source / "data", target)).same == same
+        assert (target / "data").stat().st_mtime_ns == time
+
+
 def test_changed_mode_is_applied_without_sending_the_file(both: tuple[Copier, Path, Path]) -> None:
     copier, source, target = both
     for name in "ab":
