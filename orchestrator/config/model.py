@@ -8,10 +8,11 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, field_validator, model_validator
 
 from orchestrator.config.gpu_section import Gpu
+from orchestrator.config.hosts_section import Hosts
 from orchestrator.config.launch_section import Launch
 from orchestrator.config.monitoring_section import Monitoring
 from orchestrator.config.paths import is_file
-from orchestrator.config.provider_sections import Gcp, Hosts, Local, OpenStack
+from orchestrator.config.provider_sections import Gcp, Local, OpenStack
 from orchestrator.config.section import MAX_NODES, MAX_SLOTS, MOST, NAME, NAME_RULE, Section
 from orchestrator.config.train_section import Train
 from orchestrator.schema.bounded_files import shown

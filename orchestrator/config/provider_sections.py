@@ -1,18 +1,15 @@
-"""Sections of cluster.yaml for each provider."""
+"""Sections of cluster.yaml for providers that make their nodes."""
 
-import re
 from ipaddress import IPv4Network, ip_address
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from orchestrator.config.section import MAX_NODES, Section
 
 # bookworm-20260918-slim, with the digest listed by docker-library/repo-info (repos/debian/remote).
 DEBIAN_12 = "debian:12-slim@sha256:3783cc01769c7b2b1b83a5c5ad96c815348e28ed7da68e2e3687004faa906251"
 LEAST_CPUS, LEAST_MEMORY = 0.01, 0.3  # cores, GiB
-HOST = re.compile(r"(?:(?P<user>[^@:\s]+)@)?(?P<address>[^@:\s]+)(?::(?P<port>\d{1,5}))?")
 SPECIAL = {  # https://www.iana.org/assignments/iana-ipv4-special-registry
     "0.0.0.0/8": "unspecified",
     "127.0.0.0/8": "loopback",
@@ -105,46 +102,3 @@ class Gcp(Section):
     compact: bool = Field(False, description="place instances close to each other, if the machine type supports it")
     subnet: Subnet = Field(IPv4Network("10.77.0.0/24"), description="addresses of the new network")
     iap: bool = Field(False, description="allow ssh only from Google's Identity-Aware Proxy")
-
-
-class Host(Section):
-    """Machine reachable by ssh, written as USER@ADDRESS:PORT or with keys."""
-
-    address: str = Field(min_length=1, description="name or IPv4 address for ssh")
-    user: str | None = Field(None, description="account with sudo; default: from your ssh configuration")
-    port: int = Field(22, ge=1, le=65535, description="port of its sshd")
-    private_address: str | None = Field(
-        None, description="IPv4 address by which the other hosts reach it; default: the address"
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _written_as_one_word(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        match = HOST.fullmatch(value)
-        if not match:
-            raise ValueError("not of the form USER@ADDRESS:PORT")
-        return {key: part for key, part in match.groupdict().items() if part is not None}
-
-
-class Hosts(Section):
-    """Machines that exist already; the first is the head."""
-
-    addresses: list[Host] = Field(
-        [], max_length=MAX_NODES, description="USER@ADDRESS:PORT of each; the first is the head"
-    )
-    identity: Path | None = Field(
-        None, description="private key for the first login; default: from your ssh configuration"
-    )
-    jump: str | None = Field(
-        None, description="USER@HOST:PORT of a machine through which the hosts are reached; default: none"
-    )
-    storage: Literal["nfs", "mounted"] = Field(
-        "nfs",
-        description="nfs: the head serves /shared to the others; mounted: every host has the same /shared already",
-    )
-    trainer: Literal["container", "installed"] = Field(
-        "container",
-        description="container: deploy installs Docker and the trainer's image; installed: the hosts have the trainer",
-    )

@@ -135,6 +135,13 @@ def test_empty_section_has_the_defaults(tmp_path: Path, section: str) -> None:
         ("launch: {network_interface: eth0 eth1}", "launch.network_interface: 'eth0 eth1': write it like eth0"),
         ('launch: {network_interface: "{{x}}"}', "launch.network_interface: '{{x}}': write it like eth0"),
         ("launch: {network_interface: a-name-of-16-chr}", "launch.network_interface: 'a-name-of-16-chr': write"),
+        ("hosts: {jump: 'x$(touch${IFS}a)'}", "hosts.jump: 'x$(touch${IFS}a)': write it like lab@gate.example.org:22"),
+        ("hosts: {jump: '-oProxyCommand=a'}", "hosts.jump: '-oProxyCommand=a': write it like lab@gate.example.org"),
+        ("hosts: {jump: 'lab@gate:2٢'}", "hosts.jump: 'lab@gate:2٢': write it like lab@gate.example.org:22"),
+        ("hosts: {jump: ''}", "hosts.jump: '': write it like lab@gate.example.org:22"),
+        ("hosts: {addresses: ['-oProxyCommand=a']}", "hosts.addresses.0.address: '-oProxyCommand=a': write it like"),
+        ("hosts: {addresses: ['`a`@b']}", "hosts.addresses.0.user: '`a`': write it like lab"),
+        ("hosts: {addresses: [{address: 'a;b'}]}", "hosts.addresses.0.address: 'a;b': write it like node1.example.org"),
     ],
 )
 def test_invalid_value_is_refused_with_the_valid_values(tmp_path: Path, text: str, problem: str) -> None:
@@ -173,6 +180,11 @@ def test_valid_host_name_is_accepted(name: str) -> None:
 def test_invalid_host_name_is_refused_with_the_rule(name: str) -> None:
     with pytest.raises(ConfigError, match="1 to 30 of a-z"):
         config.load(None, {"name": name})
+
+
+@pytest.mark.parametrize("jump", ["gate", "lab@gate.example.org:22", "a.b+c_d@10.0.0.1", "lab@example.org@gate"])
+def test_jump_may_be_any_login_of_ssh(jump: str) -> None:
+    assert config.load(None, {"hosts.jump": jump}).hosts.jump == jump
 
 
 @pytest.mark.parametrize(
