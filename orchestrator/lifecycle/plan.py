@@ -40,14 +40,17 @@ def preflight(config: Config) -> Pairing:
 
     Raises:
         PreflightError: It could not; it has all findings at once.
-        StateError: The cluster is deployed with another provider.
+        StateError: The cluster is deployed with another provider, or its key is lost.
     """
-    record = state.read(state.for_cluster(config.name))
+    state_dir = state.for_cluster(config.name)
+    record = state.read(state_dir)
     if record and record.config["provider"] != config.provider:
         raise StateError(
             f"cluster {config.name!r} is deployed with provider {record.config['provider']}",
             f"{command('teardown', config.name)} first, or choose another name with --cluster",
         )
+    if record:
+        _require_key(state_dir, record)
     pairings: list[Pairing] = []
     gather(
         lambda: terraform.check_version() if terraform.has_root(config.provider) else None,
@@ -58,6 +61,16 @@ def preflight(config: Config) -> Pairing:
         lambda: process.require("ssh", "install OpenSSH's client: `sudo apt-get install openssh-client`"),
     )
     return pairings[0]
+
+
+def _require_key(state_dir: StateDir, record: Record) -> None:
+    """Check that a deploy does not replace a head, with /shared on its disk, because the cluster's key is lost."""
+    on_head = record.cluster is not None and record.cluster.storage == "nfs"
+    if on_head and record.configured and terraform.has_root(record.config["provider"]) and not state_dir.key.exists():
+        raise StateError(
+            f"{state_dir.key} is missing: another key would replace every node, and /shared with the head",
+            f"restore it from a copy; without it, {command('teardown', state_dir.name)} and deploy again",
+        )
 
 
 def _pairing(config: Config, record: Record | None) -> Pairing:

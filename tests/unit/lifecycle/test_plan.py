@@ -2,11 +2,14 @@
 
 import pytest
 
-from orchestrator import config, providers
+from orchestrator import config, providers, state
 from orchestrator.config import Config
 from orchestrator.config.provider_sections import OpenStack
-from orchestrator.errors import ConfigError, PreflightError, gather
-from orchestrator.lifecycle import deploy, prices
+from orchestrator.errors import ConfigError, PreflightError, StateError, gather
+from orchestrator.lifecycle import deploy, plan, prices
+from orchestrator.ssh import key_pair
+from orchestrator.state import StateDir
+from tests import builders
 
 
 def refuse(message: str, hint: str) -> None:
@@ -103,3 +106,37 @@ def test_password_of_the_notebook_is_in_no_dump() -> None:
 def test_valid_parts_of_an_invalid_configuration_are_used() -> None:
     loaded = config.usable({"provider": "openstack", "nodes": "many", "openstack": {"cloud": "mine", "colour": "blue"}})
     assert (loaded.provider, loaded.openstack.cloud, loaded.nodes) == ("openstack", "mine", 2)
+
+
+def with_storage(provider: str, storage: str) -> StateDir:
+    """Write the state of a deployed cluster that has no key."""
+    state_dir = builders.deployed("demo", provider=provider)
+    record = builders.read_record(state_dir)
+    stored = builders.cluster().model_copy(update={"storage": storage})
+    state.write(state_dir, record.model_copy(update={"cluster": stored}))
+    return state_dir
+
+
+@pytest.mark.parametrize("provider", ["openstack", "gcp"])
+def test_lost_key_of_a_cloud_is_refused_instead_of_replacing_nodes(provider: str) -> None:
+    state_dir = with_storage(provider, "nfs")
+    with pytest.raises(StateError) as caught:
+        plan.preflight(Config.model_validate({"name": "demo", "provider": provider}))
+    assert caught.value.message.startswith(f"{state_dir.key} is missing: another key would replace every node")
+    assert "restore it from a copy" in caught.value.hint
+    assert "`orchestrator teardown --cluster demo`" in caught.value.hint
+    assert not state_dir.key.exists()
+
+
+@pytest.mark.parametrize(("provider", "storage"), [("local", "mounted"), ("hosts", "nfs"), ("hosts", "mounted")])
+def test_lost_key_is_replaced_if_shared_storage_stays(provider: str, storage: str) -> None:
+    state_dir = with_storage(provider, storage)
+    plan._require_key(state_dir, builders.read_record(state_dir))
+
+
+def test_key_may_be_missing_before_a_head_was_reached() -> None:
+    state_dir = with_storage("gcp", "nfs")
+    record = builders.read_record(state_dir)
+    plan._require_key(state_dir, record.model_copy(update={"host_keys": {}}))
+    key_pair.public_half(state_dir.key)
+    plan._require_key(state_dir, record)
