@@ -8,7 +8,7 @@ from orchestrator.config.launch_section import Launch
 from orchestrator.config.loader import load, name_in, stored, usable
 from orchestrator.config.model import DEFAULT_NAME, PROVIDERS, Config, Framework
 from orchestrator.config.monitoring_section import Monitoring, Receiver
-from orchestrator.config.paths import exists, expanded, is_file
+from orchestrator.config.paths import exists, expanded, is_file, storable
 from orchestrator.config.provider_sections import LEAST_CPUS, LEAST_MEMORY, Local
 from orchestrator.config.section import NAME, NAME_RULE
 from orchestrator.config.train_section import Train
@@ -39,6 +39,7 @@ __all__ = [
     "load",
     "name_in",
     "nearest",
+    "storable",
     "stored",
     "template",
     "usable",

@@ -7,7 +7,7 @@ from typing import Any
 
 from orchestrator import __version__, node_health, progress, providers, state, terraform
 from orchestrator.cluster import Cluster
-from orchestrator.config import Config, stored
+from orchestrator.config import Config, storable, stored
 from orchestrator.errors import NodesFailed, OrchestratorError, command
 from orchestrator.gpu_compatibility import Pairing
 from orchestrator.lifecycle import fetch_before_removal, plan, prices, prometheus_targets
@@ -70,8 +70,8 @@ def _print_costs(config: Config, provider: Provider) -> None:
 
 def _draft(state_dir: StateDir, config: Config, provider: Provider, pairing: Pairing) -> Record:
     """Return the record for this deploy, with the nodes' image built; the record is not saved yet."""
-    before = state.read(state_dir) or state.new_record(config.model_dump(mode="json"))
-    changes = {"config": config.model_dump(mode="json"), "written_by": __version__, "gpu": pairing}
+    before = state.read(state_dir) or state.new_record(storable(config))
+    changes = {"config": storable(config), "written_by": __version__, "gpu": pairing}
     record = before.model_copy(update=changes)
     provider.prepare(record, state_dir)
     return record.model_copy(update={"variables": plan.variables(state_dir, config, provider, before)})

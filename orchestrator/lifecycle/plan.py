@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from orchestrator import gpu_compatibility, process, progress, providers, state, terraform
-from orchestrator.config import Config, expanded
+from orchestrator.config import Config, expanded, storable
 from orchestrator.docker import context
 from orchestrator.errors import CommandFailed, PreflightError, StateError, command, gather
 from orchestrator.gpu_compatibility import Pairing
@@ -98,7 +98,7 @@ def plan(config: Config) -> Plan:
     with progress.step("Checking the settings"):
         preflight(config)
     state_dir, provider = state.for_cluster(config.name), providers.get(config.provider)
-    record = state.read(state_dir) or state.new_record(config.model_dump(mode="json"))
+    record = state.read(state_dir) or state.new_record(storable(config))
     changes: list[Change] = []
     if terraform.has_root(config.provider):
         with (

@@ -43,3 +43,21 @@ def test_tilde_of_an_unknown_user_is_refused_with_its_key(
         use()
     assert caught.value.problems == [f"{key}: ~nosuchuser/x: no user 'nosuchuser'"]
     assert caught.value.hint == "write the whole path"
+
+
+def test_stored_paths_name_the_same_files_in_another_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    values = {
+        "train": {"data": "data", "recipe": "../mine.yaml"},
+        "gpu": {"vgpu_installer": "guest.run", "vgpu_token": "~/client.tok"},
+        "hosts": {"identity": "/keys/lab", "addresses": ["data"]},
+        "monitoring": {"receivers": [{**MAIL.model_dump(), "password_file": "mail.password"}]},
+    }
+    written = Config.model_validate(values)
+    stored = config.stored(config.storable(written))
+    assert (stored.train.data, stored.train.recipe) == (tmp_path / "data", tmp_path / "../mine.yaml")
+    assert (stored.gpu.vgpu_installer, stored.gpu.vgpu_token) == (tmp_path / "guest.run", Path("~/client.tok"))
+    assert (stored.hosts.identity, stored.hosts.addresses[0].address) == (Path("/keys/lab"), "data")
+    assert stored.monitoring.receivers[0].password_file == tmp_path / "mail.password"
+    assert config.storable(stored) == config.storable(written)
+    assert config.storable(Config()) == Config().model_dump(mode="json")

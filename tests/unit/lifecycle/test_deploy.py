@@ -3,14 +3,16 @@
 import json
 from collections.abc import Iterator
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from orchestrator import state
+from orchestrator import providers, state
 from orchestrator.ansible.inventory import inventory
 from orchestrator.config import Config
 from orchestrator.errors import StateError
+from orchestrator.gpu_compatibility import Pairing
 from orchestrator.lifecycle import deploy
 from orchestrator.lifecycle.deploy_steps import NodeSteps
 from orchestrator.providers import trainer_image
@@ -69,6 +71,17 @@ def test_runs_block_changes_of_a_deploy_that_was_not_applied() -> None:
         state_dir, builders.read_record(state_dir).model_copy(update={"variables": fewer})
     )  # the deploy was killed at this point
     assert not deploy._unchanged(state_dir, builders.read_record(state_dir), fewer)
+
+
+@pytest.mark.parametrize("deployed_before", [False, True])
+def test_recorded_paths_are_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, deployed_before: bool) -> None:
+    monkeypatch.chdir(tmp_path)
+    provider, config = providers.get("local"), Config.model_validate({"name": "demo", "train": {"data": "data"}})
+    monkeypatch.setattr(provider, "prepare", lambda *_: None)
+    monkeypatch.setattr(provider, "variables", lambda *_: {})
+    state_dir = builders.deployed("demo") if deployed_before else state.for_cluster("demo")
+    record = deploy._draft(state_dir, config, provider, Pairing())
+    assert record.config["train"]["data"] == str(tmp_path / "data")
 
 
 def test_applied_deploy_is_recorded() -> None:
