@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from orchestrator.schema.file_model import File, Time
+from orchestrator.schema.names import FileName
 
 State = Literal["finished", "failed", "stopped"]
 LOG_TAG = re.compile(r"^\[(?:\d+,)?(\d+)\]<(?:stdout|stderr)>:")  # of a rank's line in a run's log, by the launcher
@@ -100,7 +101,7 @@ class NodeReport(File):
     shared_free: int
     memory: int
     memory_available: int
-    runs: list[str]
+    runs: list[FileName]
     unreachable: dict[str, str]
     hardware: Hardware | None = None
 

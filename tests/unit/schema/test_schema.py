@@ -73,10 +73,11 @@ UNFINISHED = Unfinished(steps=1, input_seconds=[0.0], compute_seconds=[1.0], com
         (CHECKPOINT, {"epoch": 0}),
         (CHECKPOINT, {"step": -1}),
         (CHECKPOINT, {"world": 0}),
+        *((builders.node_report(), {"runs": [run]}) for run in ("x; touch a", "$(touch a)", "`a`", "--all", "a/b", "")),
         *((STAGED, {key: value}) for key, value in {"hosts": ["h", "i"], "read": [1, 2], "copied": []}.items()),
     ],
 )  # fmt: skip
-def test_impossible_number_of_a_node_is_refused(whole: File, wrong: dict[str, Any]) -> None:
+def test_impossible_value_of_a_node_is_refused(whole: File, wrong: dict[str, Any]) -> None:
     values = whole.model_dump()
     assert type(whole).model_validate(values) == whole
     with pytest.raises(ValidationError):
