@@ -19,6 +19,7 @@ def ssh_options(known_hosts: Path) -> list[str]:
     """
     options = {
         "UserKnownHostsFile": quoted(known_hosts),
+        "GlobalKnownHostsFile": os.devnull,
         "StrictHostKeyChecking": "yes",
         "IdentitiesOnly": "yes",
         **ALIVE,

@@ -33,6 +33,7 @@ def test_terminal_command_uses_own_key_and_pinned_host_key() -> None:
         *("-o", f'IdentityFile="{state_dir.key}"'),
         *("-F", "/dev/null"),
         *("-o", f'UserKnownHostsFile="{state_dir.known_hosts}"'),
+        *("-o", "GlobalKnownHostsFile=/dev/null"),
         *("-o", "StrictHostKeyChecking=yes"),
         *("-o", "IdentitiesOnly=yes"),
         *("-o", "ServerAliveInterval=10"),
