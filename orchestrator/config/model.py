@@ -1,7 +1,6 @@
 """Model of cluster.yaml: all sections, and the keys that hold for every provider."""
 
 from collections.abc import Mapping
-from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -13,7 +12,7 @@ from orchestrator.config.launch_section import Launch
 from orchestrator.config.monitoring_section import Monitoring
 from orchestrator.config.paths import is_file
 from orchestrator.config.provider_sections import Gcp, Local, OpenStack
-from orchestrator.config.section import MAX_NODES, MAX_SLOTS, MOST, NAME, NAME_RULE, Section
+from orchestrator.config.section import MAX_NODES, MAX_SLOTS, MOST, NAME, NAME_RULE, Network, Number, Section
 from orchestrator.config.train_section import Train
 from orchestrator.schema.bounded_files import shown
 
@@ -42,7 +41,7 @@ class Config(Section):
         min_length=1,
         description="your own image for the nodes: its name, or the path of a Dockerfile; default: the project's",
     )
-    allow_from: list[IPv4Network] | None = Field(
+    allow_from: list[Network] | None = Field(
         None,
         min_length=1,
         description="networks that may connect to a cloud's nodes by ssh; default: this machine's address",
@@ -54,7 +53,7 @@ class Config(Section):
     monitoring_password: str | None = Field(
         None, exclude=True, min_length=8, description="password of Grafana; default: generated"
     )
-    prices: dict[str, Annotated[float, Field(ge=0, le=MOST)]] = Field(
+    prices: dict[str, Annotated[Number, Field(ge=0, le=MOST)]] = Field(
         {}, description="price per hour of flavors or machine types, for `orchestrator plan` and the start of `deploy`"
     )
     currency: str = Field("EUR", description="currency of the prices")

@@ -1,9 +1,12 @@
 """Base class of the sections of cluster.yaml, with the types and limits that several sections use."""
 
 import re
+from ipaddress import IPv4Network
 from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo, field_validator
+
+from orchestrator.schema.bounded_files import shown
 
 NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 NAME_RULE = "1 to 30 of a-z, 0-9 and -, beginning with a letter and not ending with -"
@@ -19,6 +22,23 @@ def seconds(text: Any) -> Any:
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]] if match else text
 
 
+def no_boolean(value: Any) -> Any:
+    """Return ``value``. Raise ValueError for yes and no: Python would take them for 1 and 0."""
+    if isinstance(value, bool):
+        raise ValueError(f"{str(value).lower()} is neither a number nor a name")
+    return value
+
+
+def no_number(value: Any) -> Any:
+    """Return ``value``. Raise ValueError for a number: Python would take 10 for the address 0.0.0.10."""
+    if isinstance(value, int | float):
+        raise ValueError(f"{shown(value)}: write it like 198.51.100.0/24")
+    return value
+
+
+# Items of lists and mappings; Section checks the values of other fields.
+Number = Annotated[float, BeforeValidator(no_boolean)]
+Network = Annotated[IPv4Network, BeforeValidator(no_number)]
 Duration = Annotated[float | None, BeforeValidator(lambda v: v if v is None else seconds(v))]
 
 
@@ -29,9 +49,6 @@ class Section(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _no_number(cls, value: Any, field: ValidationInfo) -> Any:
-        """Refuse yes and no in other fields than booleans: Python would take them for 1 and 0."""
+    def _boolean_only_for_booleans(cls, value: Any, field: ValidationInfo) -> Any:
         annotation = cls.model_fields[field.field_name or ""].annotation
-        if isinstance(value, bool) and bool not in (annotation, *get_args(annotation)):
-            raise ValueError(f"{str(value).lower()} is neither a number nor a name")
-        return value
+        return value if bool in (annotation, *get_args(annotation)) else no_boolean(value)

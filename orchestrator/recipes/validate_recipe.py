@@ -6,12 +6,12 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, create_model
 
 from orchestrator.config import expanded, explain, yaml_documents
-from orchestrator.config.section import MAX_CYCLE, MAX_FUSION, MOST, Section
+from orchestrator.config.section import MAX_CYCLE, MAX_FUSION, MOST, Number, Section
 from orchestrator.errors import ConfigError
 from orchestrator.schema import Compression, Optimizer, Precision, Schedule
 from orchestrator.schema.bounded_files import Unreadable
 
-Share = Annotated[float, Field(ge=0, le=1)]
+Share = Annotated[Number, Field(ge=0, le=1)]
 Below1 = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 

@@ -101,6 +101,8 @@ def test_key_that_fails_later_is_named_unless_a_flag_gave_it(cli: Cli, tmp_path:
         (f"common: {{epochs: {10**10}}}", "common.epochs"),
         (f"common: {{fusion_threshold: {10**10}}}", "common.fusion_threshold"),
         ("common: {milestones: [a]}", "common.milestones.0"),
+        ("common: {milestones: [true]}", "common.milestones.0: true is neither a number nor a name"),
+        ("common: {momentum: no}", "common.momentum: false is neither a number nor a name"),
         ("commn: {}", "did you mean common?"),
         ("[]", "valid dictionary"),
         ("5", "valid dictionary"),
