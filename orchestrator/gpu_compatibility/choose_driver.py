@@ -115,8 +115,17 @@ def _architecture_and_driver(name: str, framework: Framework) -> tuple[str, str]
             _refuse(name, architecture, framework)
             least = (_table()["images"][framework]["driver"], about.get("drivers", {}).get(_short(name), "0"))
             return architecture, max(least, key=_numbers)
+    _refuse_on_all(name, framework)
     usable = ", ".join(_usable(framework))
     raise PreflightError(f"gpu: {name!r} is not in the table of GPUs", f"set gpu.architecture to one of {usable}")
+
+
+def _refuse_on_all(name: str, framework: Framework) -> None:
+    """Raise PreflightError if the framework's image runs on no GPU."""
+    images = _table()["images"]
+    if reason := images[framework].get("refused"):
+        others = ", or ".join(f"`framework: {other}`" for other in images if "refused" not in images[other])
+        raise PreflightError(f"gpu: {name!r}: {reason}", f"set {others}, or `gpu.driver: none` to use no GPUs")
 
 
 def _is_of(name: str, architecture: str, about: Mapping[str, Any]) -> bool:

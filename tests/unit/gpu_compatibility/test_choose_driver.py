@@ -187,6 +187,13 @@ def test_unknown_gpu_requires_its_architecture() -> None:
     assert caught.value.hint == "set gpu.architecture to one of pascal, volta, turing, ampere, ada, hopper"
 
 
+def test_unknown_gpu_and_both_frameworks_have_the_reason() -> None:
+    with pytest.raises(PreflightError, match=r"gpu: 'gpu-large': TensorFlow .* needs CUDA 12 and PyTorch") as caught:
+        resolve("gpu-large", framework="both")
+    expected = "set `framework: tensorflow`, or `framework: pytorch`, or `gpu.driver: none` to use no GPUs"
+    assert caught.value.hint == expected
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
