@@ -21,17 +21,17 @@ def write(content: bytes, path: Path, option: str) -> None:
         ConfigError: The file cannot be written.
     """
     with _writable(f"{option}: {path}"):
-        _write(content, path, 0o644)
+        _write(content, path, None)
 
 
-def create(content: bytes, path: Path, force: bool, mode: int = 0o644) -> None:
+def create(content: bytes, path: Path, force: bool, mode: int | None = None) -> None:
     """Write a file of settings, which users then edit.
 
     Args:
         content: Its content.
         path: Its path.
         force: Whether a file that exists is replaced.
-        mode: Its mode.
+        mode: Its mode; None for that of the file that is replaced, or else the one that the umask leaves.
 
     Raises:
         ConfigError: It exists already, is a pipe, or cannot be written.
@@ -53,14 +53,23 @@ def _writable(name: str) -> Iterator[None]:
         raise ConfigError([f"{name}: {error.strerror}"], "name a file in a directory that exists") from error
 
 
-def _write(content: bytes, path: Path, mode: int) -> None:
-    """Replace a regular file by one of this ``mode``, or write into a device or a pipe. Raises OSError."""
+def _write(content: bytes, path: Path, mode: int | None) -> None:
+    """Replace a regular file, or write into a device or a pipe; ``mode`` as in :func:`create`. Raises OSError."""
     if _is_special(path):
         with os.fdopen(os.open(path, os.O_WRONLY), "wb") as special:
             special.write(content)
     else:
-        with replaced(Path(os.path.realpath(path)), mode) as file:
+        with replaced(Path(os.path.realpath(path)), _mode(path) if mode is None else mode) as file:
             file.write(content)
+
+
+def _mode(path: Path) -> int:
+    """Return the permissions of ``path``, or of what it links to; of a new file if that does not exist."""
+    with suppress(FileNotFoundError):
+        return path.stat().st_mode & 0o777
+    umask = os.umask(0o077)  # cannot be read without setting it
+    os.umask(umask)
+    return 0o666 & ~umask
 
 
 def _is_special(path: Path) -> bool:

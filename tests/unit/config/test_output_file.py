@@ -1,6 +1,7 @@
 """Files that users name as outputs: links and pipes stay what they are."""
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,26 @@ def test_link_stays_and_its_target_is_replaced(tmp_path: Path) -> None:
         assert link.is_symlink()
         assert target.read_bytes() == content
     assert list(target.parent.iterdir()) == [target]
+
+
+@pytest.mark.parametrize(("umask", "before", "after"), [
+    (0o022, None, 0o644), (0o077, None, 0o600), (0o002, None, 0o664), (0o022, 0o600, 0o600), (0o077, 0o664, 0o664),
+])  # fmt: skip
+def test_mode_is_that_of_the_file_before_or_follows_the_umask(
+    tmp_path: Path, umask: int, before: int | None, after: int
+) -> None:
+    path, link = tmp_path / "page", tmp_path / "link"
+    link.symlink_to(path)
+    if before is not None:
+        path.touch()
+        path.chmod(before)
+    earlier = os.umask(umask)
+    try:
+        output_file.write(b"content", link, "--output")
+        assert os.umask(umask) == umask
+    finally:
+        os.umask(earlier)
+    assert stat.S_IMODE(path.stat().st_mode) == after
 
 
 @pytest.mark.parametrize("linked", [False, True])
