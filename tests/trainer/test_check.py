@@ -9,16 +9,16 @@ from orchestrator.schema import CheckResult
 from orchestrator.trainer.check import message_and_step_sizes
 from tests.trainer import launcher
 
-# Rank 1 computes for 5 ms of every 100 ms once its libraries are loaded, as under a CPU quota of 0.05: a helper
+# Rank 1 computes for 2 ms of every 100 ms once its libraries are loaded, as under a CPU quota of 0.02: a helper
 # process stops and continues it.
 THROTTLE = """
 import os, signal, sys, time
 pid = int(sys.argv[1])
 while os.getppid() == pid:
     os.kill(pid, signal.SIGSTOP)
-    time.sleep(0.095)
+    time.sleep(0.098)
     os.kill(pid, signal.SIGCONT)
-    time.sleep(0.005)
+    time.sleep(0.002)
 """
 CHECK = """
 import os, runpy, subprocess, sys, time
