@@ -24,7 +24,7 @@ def _like(pattern: str, example: str) -> AfterValidator:
     return AfterValidator(matched)
 
 
-User = Annotated[str, _like(USER, "lab")]
+User = Annotated[str, _like(r"[A-Za-z0-9_][\w.@+\\-]*", "lab")]  # DOMAIN\lab is an account of Active Directory
 Address = Annotated[str, _like(ADDRESS, "node1.example.org or 10.0.0.10")]
 Jump = Annotated[str, _like(rf"(?:{USER}@)?{ADDRESS}(?::[0-9]{{1,5}})?", "lab@gate.example.org:22")]
 

@@ -155,6 +155,12 @@ def test_invalid_value_is_refused_with_the_valid_values(tmp_path: Path, text: st
     assert caught.value.problems[0].startswith(f"{path}: {problem}")
 
 
+@pytest.mark.parametrize("user", ["lab", "lab.two", "LAB\\two"])
+def test_account_of_a_host_may_have_a_domain(tmp_path: Path, user: str) -> None:
+    [host] = config.load(written(tmp_path, f"hosts: {{addresses: ['{user}@node1']}}"), {}).hosts.addresses
+    assert (host.user, host.address) == (user, "node1")
+
+
 @pytest.mark.parametrize(("written_as", "grafana"), [("on", "on"), ("off", "off"), ("auto", "auto"), ("yes", "on")])
 def test_grafana_on_and_off_are_no_booleans_of_yaml(tmp_path: Path, written_as: str, grafana: str) -> None:
     assert config.load(written(tmp_path, f"monitoring: {{grafana: {written_as}}}"), {}).monitoring.grafana == grafana
