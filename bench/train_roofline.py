@@ -15,7 +15,6 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from keras import layers
 
 from bench import train_bytes
 from orchestrator.trainer.models import networks_by_name
@@ -51,14 +50,14 @@ class Depthwise(Geometry):
 
 def convolutions(model: keras.Model) -> "collections.Counter[Geometry]":
     """Count the convolutions of a network by geometry; a dense layer is one of a single pixel."""
-    plain = [layer for layer in model.layers if isinstance(layer, Convolution2D)]
-    geometries = [layer.geometry(layer.input.shape) for layer in plain]
+    layers = [layer for layer in model.layers if isinstance(layer, Convolution2D)]
+    geometries = [layer.geometry(layer.input.shape) for layer in layers]
     for layer in model.layers:
         if isinstance(layer, DepthwiseConvolution2D):
             (height, width), (_, rows, columns, channels) = layer.kernel_size, layer.input.shape
             padding = layer.padding.upper()
             geometries.append(Depthwise(height, width, layer.strides[0], padding, rows, columns, channels, 1))
-    dense = [layer for layer in model.layers if isinstance(layer, layers.Dense)]
+    dense = [layer for layer in model.layers if isinstance(layer, keras.layers.Dense)]
     geometries += [Geometry(1, 1, 1, "SAME", 1, 1, layer.input.shape[-1], layer.units) for layer in dense]
     return collections.Counter(geometries)
 

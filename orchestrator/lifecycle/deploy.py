@@ -70,8 +70,9 @@ def _print_costs(config: Config, provider: Provider) -> None:
 
 def _draft(state_dir: StateDir, config: Config, provider: Provider, pairing: Pairing) -> Record:
     """Return the record for this deploy, with the nodes' image built; the record is not saved yet."""
-    before = state.read(state_dir) or state.new_record(storable(config))
-    changes = {"config": storable(config), "written_by": __version__, "gpu": pairing}
+    values = storable(config)
+    before = state.read(state_dir) or state.new_record(values)
+    changes = {"config": values, "written_by": __version__, "gpu": pairing}
     record = before.model_copy(update=changes)
     provider.prepare(record, state_dir)
     return record.model_copy(update={"variables": plan.variables(state_dir, config, provider, before)})
